@@ -120,10 +120,9 @@ impl CommsFormat {
             CommsFormat::Csv => RowFormat::Csv,
             CommsFormat::Tsv => RowFormat::Tsv,
             CommsFormat::Jsonl => RowFormat::Jsonl,
-            CommsFormat::Awk
-            | CommsFormat::Parquet
-            | CommsFormat::Chrome
-            | CommsFormat::Param => RowFormat::Awk,
+            CommsFormat::Awk | CommsFormat::Parquet | CommsFormat::Chrome | CommsFormat::Param => {
+                RowFormat::Awk
+            }
             CommsFormat::Table => RowFormat::Table,
         }
     }
@@ -180,6 +179,10 @@ and the exit code is 0.
 process for each process of the job and clock, a track for each stream, a slice for each call with a \
 duration, and an instant where only a start or a log's time stamp is known.
 
+--format parquet writes a file for DuckDB, Polars, Spark and pandas: the same columns, with types. Empty fields \
+are null. time is a time stamp in µs without a zone; one that is not a date and time is null, and a warning \
+has their number. The file is complete when the input has ended.
+
 --format param writes a folder of basic traces, which PARAM's commsTraceReplay reads (--trace-path DIR): \
 RANK.json for each rank of the job, first the communicators, then the rank's calls in order. Sizes are elements. \
 It needs the INIT lines of all ranks.
@@ -191,6 +194,7 @@ as soon as its line has come. The rows are the same.";
 const AFTER: &str = "\
 Examples:
   nccl-comms nccl.log -o calls.csv
+  nccl-comms nccl.log -o calls.parquet
   nccl-comms nccl.log -s 45..49 --op AllReduce --rank 0
   nccl-comms nccl.log --times vm-pid3753.log --times vm-pid3755.log | nccl-ops --time
   nccl-comms trace_*.json --format chrome -o calls.json

@@ -26,19 +26,37 @@ fn pages() -> Vec<PathBuf> {
 
 /// A command of a page as the test runs it: what cargo would build is built already. `None` for
 /// the tests themselves.
-fn runnable(command: &str) -> Option<String> {
-    if command.starts_with("cargo test") || command.starts_with("python3 ") && !has_python() {
+fn runnable(command: &str, dir: &Path) -> Option<String> {
+    let script = command.strip_prefix("python3 ");
+    let script = script.and_then(|rest| rest.split(' ').next());
+    if command.starts_with("cargo test") || script.is_some_and(|name| !has_modules(&dir.join(name)))
+    {
         return None;
     }
     let cargo = command.strip_prefix("cargo run --bin ");
     Some(cargo.map_or(command.to_owned(), |rest| rest.replacen(" -- ", " ", 1)))
 }
 
-/// Whether the modules are there that the pages use.
-fn has_python() -> bool {
-    let found = sh(root(), "python3 -c 'import duckdb, pandas'").code == Some(0);
+/// Whether the modules are there that a script imports; Spark also needs Java.
+fn has_modules(script: &Path) -> bool {
+    let text = std::fs::read_to_string(script).unwrap();
+    let words = text
+        .lines()
+        .map(|line| line.split(['.', ' ']).collect::<Vec<_>>());
+    let module = |words: Vec<&str>| match words[..] {
+        ["import" | "from", module, ..] => Some(module.to_owned()),
+        _ => None,
+    };
+    let modules: Vec<String> = words.filter_map(module).collect();
+    let names = modules.join(", ");
+    let java = if modules.contains(&"pyspark".to_owned()) {
+        "java -version && "
+    } else {
+        ""
+    };
+    let found = sh(root(), &format!("{java}python3 -c 'import {names}'")).code == Some(0);
     if !found {
-        skipped("no python3 with duckdb and pandas");
+        skipped(&format!("no python3 with {names}"));
     }
     found
 }
@@ -142,7 +160,7 @@ fn rerun(page: &str) -> String {
                 shown.push(line);
             }
             writeln!(new, "$ {command}").unwrap();
-            let Some(script) = runnable(command) else {
+            let Some(script) = runnable(command, work.dir()) else {
                 // It stays as it is.
                 for line in shown {
                     writeln!(new, "{line}").unwrap();

@@ -110,8 +110,12 @@ impl Out {
     }
 }
 
-fn out(mut command: Command) -> Out {
-    let output = command.timeout(Duration::from_secs(100)).output().unwrap();
+fn out(command: Command) -> Out {
+    out_within(command, Duration::from_secs(100))
+}
+
+fn out_within(mut command: Command, limit: Duration) -> Out {
+    let output = command.timeout(limit).output().unwrap();
     Out {
         stdout: output.stdout,
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -155,7 +159,8 @@ pub(crate) fn sh(dir: &Path, script: &str) -> Out {
         .env("LC_ALL", "C")
         .current_dir(dir)
         .write_stdin("");
-    out(c)
+    // Spark alone takes a minute where the machine is busy.
+    out_within(c, Duration::from_secs(300))
 }
 
 /// A folder that goes when the test is over.

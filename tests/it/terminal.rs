@@ -231,6 +231,19 @@ fn colours_are_for_terminals_that_want_them() {
 }
 
 #[test]
+fn a_terminal_gets_no_parquet() {
+    let command = "nccl-comms captured/megatron/nccl.log -f parquet";
+    let (mut child, mut master) = start(command, 100, &[], true);
+    let written = read_until(&mut master, |_| false);
+    let written = String::from_utf8(written).unwrap();
+    assert!(
+        written.contains("name a file (-o calls.parquet)"),
+        "{written}"
+    );
+    assert_eq!(child.wait().unwrap().code(), Some(2));
+}
+
+#[test]
 fn no_progress_bar_is_left_behind() {
     let is_bar = |written: &[u8]| memchr::memmem::find(written, b"B/s").is_some();
     for (command, code) in [

@@ -65,3 +65,12 @@ pub(super) const HIGH_COLUMNS_ONE_IN: usize = 10;
 
 /// Such a column is at least this many times as high as the others.
 pub(super) const HIGH_COLUMN_RATIO: f64 = 4.0;
+
+/// The first byte of a packed value: it is not known, a number, a number that eight bytes do not hold, a text.
+pub(super) const UNKNOWN: u8 = 0;
+pub(super) const NUMBER: u8 = 1;
+pub(super) const TOO_LARGE: u8 = 2;
+pub(super) const TEXT: u8 = 3;
+
+/// The bytes of the length of a packed part or text.
+pub(super) const LENGTH_BYTES: usize = size_of::<u32>();

@@ -14,6 +14,7 @@ mod net;
 mod nsys;
 mod overlap;
 mod pack;
+mod parquet;
 mod proxy;
 mod report;
 mod rows;

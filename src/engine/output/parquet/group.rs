@@ -1,16 +1,12 @@
 //! Rows that wait until their group is full.
 //!
-//! Of a part whose columns change together, each row has the number of its values: most calls have those of
-//! another. So a row is looked up a few times, not once for each column.
+//! The columns of a part change together, so a row has the number of the part's values: mostly they are those of
+//! an earlier row. A row is looked up a few times, not once for each column.
 
-use super::limits::{
-    DICTIONARY_NUMBERS, GROUP_BYTES, ROWS_PER_GROUP, VALUES_PER_NUMBER,
-};
-use super::pages::{
-    ColumnPages, PageDictionary, RowIndices, dictionary_pages, difference_pages,
-};
-use super::schema::ColumnStorage;
 use super::RowParts;
+use super::limits::{DICTIONARY_NUMBERS, GROUP_BYTES, NO_VALUE, ROWS_PER_GROUP, VALUES_PER_NUMBER};
+use super::pages::{ColumnPages, PageDictionary, RowIndices, dictionary_pages, difference_pages};
+use super::schema::ColumnStorage;
 use crate::grammar::stamp::StampReader;
 use crate::output::table::packed::{PackedValue, PackedValues};
 use crate::output::table::{Column, Part};
@@ -21,22 +17,19 @@ use bytes::Bytes;
 use rustc_hash::FxHashMap;
 use std::hash::Hash;
 
-/// The index of a row without a value.
-const NO_VALUE: u32 = u32::MAX;
-
 /// Rows of a group.
 pub(super) struct RowGroup {
     rows: usize,
     /// The bytes of different values.
     bytes: usize,
-    parts: Vec<PartRows>,
+    parts: Vec<PartValues>,
     stamps: StampReader,
     /// Numbers that their column does not hold.
     lost: u64,
 }
 
 /// The values of a part's columns.
-enum PartRows {
+enum PartValues {
     /// Each row has its own.
     Own(Vec<NumberColumn>),
     Shared(SharedValues),
@@ -64,9 +57,9 @@ impl Default for RowGroup {
             // Time stamps and sequence numbers.
             Part::When | Part::Order => {
                 let columns = part.columns().iter();
-                PartRows::Own(columns.map(|_| NumberColumn::default()).collect())
+                PartValues::Own(columns.map(|_| NumberColumn::default()).collect())
             }
-            _ => PartRows::Shared(SharedValues::default()),
+            _ => PartValues::Shared(SharedValues::default()),
         };
         RowGroup {
             rows: 0,
@@ -161,7 +154,7 @@ fn number_values<T: Hash + Eq + Copy>(
     Some((different, of_value))
 }
 
-/// The indices of rows, each of which has one of some values with the indices `of_value`.
+/// The indices of rows: each has one of the values with the indices `of_value`.
 fn indices_of_rows(of_value: &[u32], of_row: &[u32]) -> RowIndices {
     let first = of_value.first().copied().unwrap_or(NO_VALUE);
     if of_value.iter().all(|index| *index == first) {
@@ -196,11 +189,11 @@ impl RowGroup {
         let mut is_time = true;
         for (values, part) in row.iter().zip(&mut self.parts) {
             let columns = match part {
-                PartRows::Shared(shared) => {
+                PartValues::Shared(shared) => {
                     self.bytes += shared.push_values(values);
                     continue;
                 }
-                PartRows::Own(columns) => columns,
+                PartValues::Own(columns) => columns,
             };
             let mut values = PackedValues(values);
             for column in columns {
@@ -232,14 +225,14 @@ impl RowGroup {
         let mut to = file.next_row_group()?;
         for (part, rows) in Part::ALL.iter().zip(&group.parts) {
             let shared = match rows {
-                PartRows::Own(_) => Vec::new(),
-                PartRows::Shared(shared) => shared.values(),
+                PartValues::Own(_) => Vec::new(),
+                PartValues::Shared(shared) => shared.values(),
             };
             for (place, column) in part.columns().iter().enumerate() {
                 let descr = &schema[*column as usize];
                 let pages = match rows {
-                    PartRows::Own(columns) => columns[place].write_pages(descr, *column)?,
-                    PartRows::Shared(rows) => {
+                    PartValues::Own(columns) => columns[place].write_pages(descr, *column)?,
+                    PartValues::Shared(rows) => {
                         let column = SharedColumn {
                             storage: ColumnStorage::of_column(*column),
                             place,
@@ -291,7 +284,7 @@ impl NumberColumn {
     }
 }
 
-/// A column of a part whose values rows share.
+/// A column of a part with shared values.
 struct SharedColumn<'c> {
     storage: ColumnStorage,
     /// Its place in the part.

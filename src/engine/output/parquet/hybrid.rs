@@ -1,9 +1,8 @@
-//! Small numbers in few bits, as Parquet has them: runs of one number, and groups of eight packed ones.
+//! Small numbers in few bits, as Parquet has them: runs of one number, and blocks of eight packed ones.
 //!
 //! Source: "Run Length Encoding / Bit-Packing Hybrid" of the format's description of encodings.
 
-/// The numbers of a packed group.
-const GROUP: usize = 8;
+use super::limits::NUMBERS_PER_BLOCK;
 
 /// The bits that a number up to `largest` needs.
 pub(super) fn bits_of(largest: u32) -> u32 {
@@ -15,17 +14,17 @@ pub(super) fn push_numbers<N>(numbers: &[N], bits: u32, out: &mut Vec<u8>)
 where
     N: Copy + PartialEq + Into<u32>,
 {
-    // Packed groups are whole, but for the last: a run begins where a group would.
+    // Packed blocks are whole, but for the last: a run begins where a block would.
     let (mut at, mut packed_from) = (0, 0);
     while let Some(&first) = numbers.get(at) {
         let run = run_length(&numbers[at..], first);
-        if run >= GROUP {
+        if run >= NUMBERS_PER_BLOCK {
             push_packed(&numbers[packed_from..at], bits, out);
             push_run(first.into(), run, bits, out);
             at += run;
             packed_from = at;
         } else {
-            at = numbers.len().min(at + GROUP);
+            at = numbers.len().min(at + NUMBERS_PER_BLOCK);
         }
     }
     push_packed(&numbers[packed_from..], bits, out);
@@ -49,10 +48,10 @@ fn push_packed<N: Copy + Into<u32>>(numbers: &[N], bits: u32, out: &mut Vec<u8>)
     if numbers.is_empty() {
         return;
     }
-    let groups = numbers.len().div_ceil(GROUP);
-    push_varint((groups as u64) << 1 | 1, out);
+    let blocks = numbers.len().div_ceil(NUMBERS_PER_BLOCK);
+    push_varint((blocks as u64) << 1 | 1, out);
     let (mut open, mut filled) = (0_u64, 0);
-    let missing = groups * GROUP - numbers.len();
+    let missing = blocks * NUMBERS_PER_BLOCK - numbers.len();
     let numbers = numbers.iter().map(|number| (*number).into());
     for number in numbers.chain(std::iter::repeat_n(0, missing)) {
         open |= u64::from(number) << filled;
@@ -63,7 +62,7 @@ fn push_packed<N: Copy + Into<u32>>(numbers: &[N], bits: u32, out: &mut Vec<u8>)
             filled -= u32::BITS;
         }
     }
-    // A group is whole bytes.
+    // A block is whole bytes.
     out.extend_from_slice(&open.to_le_bytes()[..(filled / 8) as usize]);
 }
 
@@ -91,9 +90,8 @@ mod tests {
             }
             bytes = &bytes[length..];
             let bit = |bytes: &[u8], at: usize| u32::from(bytes[at / 8] >> (at % 8) & 1);
-            let number = |from: usize| {
-                (0..bits as usize).fold(0, |n, at| n | bit(bytes, from + at) << at)
-            };
+            let number =
+                |from: usize| (0..bits as usize).fold(0, |n, at| n | bit(bytes, from + at) << at);
             let used = if header & 1 == 0 {
                 numbers.extend(std::iter::repeat_n(number(0), header >> 1));
                 bits.div_ceil(8) as usize

@@ -20,5 +20,14 @@ pub(super) const ZSTD_LEVEL: i32 = 3;
 pub(super) const DICTIONARY_NUMBERS: usize = 1 << 14;
 pub(super) const VALUES_PER_NUMBER: usize = 8;
 
+/// Numbers that are packed together in few bits, as the format has it.
+pub(super) const NUMBERS_PER_BLOCK: usize = 8;
+
+/// The index of a row without a value.
+pub(super) const NO_VALUE: u32 = u32::MAX;
+
+/// The version of the columns, among the file's own facts: new columns come at the end and do not change it.
+pub(super) const SCHEMA_VERSION: [&str; 2] = ["nccl.schema", "1"];
+
 /// Longer texts are not kept as the least or greatest value of a group.
 pub(super) const BOUND_BYTES: usize = 64;

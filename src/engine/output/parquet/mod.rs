@@ -30,9 +30,6 @@ pub struct LostValues {
     pub numbers: u64,
 }
 
-/// The version of the columns, in the file's own facts: new columns come at the end and do not change it.
-const SCHEMA_VERSION: [&str; 2] = ["nccl.schema", "1"];
-
 /// Takes rows of [`Row::packed`](crate::output::table::Row::packed), and writes a Parquet file of them: a group
 /// of rows whenever it is full, and the rest at the end.
 pub struct ParquetCalls<'w> {
@@ -40,7 +37,7 @@ pub struct ParquetCalls<'w> {
     /// Nothing is written before the first group.
     file: Option<SerializedFileWriter<Vec<u8>>>,
     group: RowGroup,
-    /// A row whose end has not come.
+    /// The beginning of a row.
     open: Vec<u8>,
     lost: LostValues,
 }
@@ -146,7 +143,10 @@ fn parquet_error(cause: ParquetError) -> io::Error {
 }
 
 fn new_file() -> Result<SerializedFileWriter<Vec<u8>>, ParquetError> {
-    let version = KeyValue::new(SCHEMA_VERSION[0].to_owned(), SCHEMA_VERSION[1].to_owned());
+    let version = KeyValue::new(
+        limits::SCHEMA_VERSION[0].to_owned(),
+        limits::SCHEMA_VERSION[1].to_owned(),
+    );
     let facts = properties()?.set_key_value_metadata(Some(vec![version]));
     let schema = Arc::new(schema::call_schema()?);
     SerializedFileWriter::new(Vec::new(), schema, Arc::new(facts.build()))
@@ -171,4 +171,75 @@ fn properties() -> Result<::parquet::file::properties::WriterPropertiesBuilder, 
 
 fn compression() -> Result<Compression, ParquetError> {
     Ok(Compression::ZSTD(ZstdLevel::try_new(limits::ZSTD_LEVEL)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grammar::stamp::parse_stamp;
+    use crate::output::table::samples::Samples;
+    use crate::output::table::{Column, Row, Timing};
+    use ::parquet::file::reader::{FileReader, SerializedFileReader};
+    use ::parquet::record::Field;
+    use bytes::Bytes;
+    use proptest::prelude::*;
+    use schema::ColumnStorage;
+
+    /// What the file should have of a column.
+    fn expected(row: &Row<'_>, column: Column) -> String {
+        let mut text = Vec::new();
+        row.value(column, &mut text);
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let number = match ColumnStorage::of_column(column) {
+            ColumnStorage::Text => return text,
+            ColumnStorage::Time => parse_stamp(text.as_bytes()).map(|at| at.ns.div_euclid(1000)),
+            ColumnStorage::Small => text.parse::<i32>().ok().map(i64::from),
+            ColumnStorage::Large => text.parse().ok(),
+        };
+        number.map_or(String::new(), |number| number.to_string())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        /// Whatever the rows are, in however many groups, and however their bytes are cut.
+        #[test]
+        fn rows_are_read_back(
+            numbers in proptest::collection::vec(any::<u64>(), 1..40),
+            texts in proptest::collection::vec("\\PC{0,6}|2026-04-2[0-9] 14:14:4[0-9]([.][0-9]{1,9})?", 1..9),
+            (count, times, cut) in (0..300_usize, 1..30_usize, 1..3000_usize),
+        ) {
+            let texts: Vec<Vec<u8>> = texts.into_iter().map(String::into_bytes).collect();
+            let mut samples = Samples { numbers: &numbers, texts: &texts, at: 0 };
+            let all: Vec<(Row<'_>, Timing<'_>)> =
+                (0..count).map(|_| Row::sample(&mut samples)).collect();
+            let with_timing = |(row, timing)| Row { timing: Some(timing), ..row };
+            let rows = all.iter().flat_map(|(row, timing)| {
+                std::iter::repeat_n(with_timing((*row, timing)), times)
+            });
+            let rows: Vec<Row<'_>> = rows.take(count).collect();
+            let (mut packed, mut out) = (Vec::new(), Vec::new());
+            rows.iter().for_each(|row| row.packed(&mut packed));
+            let mut file = ParquetCalls::new(&mut out);
+            packed.chunks(cut).for_each(|bytes| file.write_all(bytes).unwrap());
+            file.finish().unwrap();
+            let file = SerializedFileReader::new(Bytes::from(out)).unwrap();
+            prop_assert!(file.num_row_groups() >= count.div_ceil(limits::ROWS_PER_GROUP));
+            let mut read = file.get_row_iter(None).unwrap();
+            for row in &rows {
+                let found = read.next().unwrap().unwrap();
+                for (column, (name, field)) in Column::ALL.iter().zip(found.get_column_iter()) {
+                    let text = match field {
+                        Field::Null => String::new(),
+                        Field::Int(number) => number.to_string(),
+                        Field::Long(number) | Field::TimestampMicros(number) => number.to_string(),
+                        Field::Str(text) => text.clone(),
+                        other => panic!("{other:?}"),
+                    };
+                    prop_assert_eq!(text, expected(row, *column), "{}", name);
+                }
+            }
+            prop_assert!(read.next().is_none());
+        }
+    }
 }

@@ -41,7 +41,9 @@ impl RowIndices {
     fn count_rows(&self) -> usize {
         match self {
             RowIndices::Same { rows, .. } => *rows,
-            RowIndices::Each { known: Some(all), .. } => all.len(),
+            RowIndices::Each {
+                known: Some(all), ..
+            } => all.len(),
             RowIndices::Each { indices, .. } => indices.len(),
         }
     }
@@ -58,7 +60,9 @@ impl RowIndices {
     fn push_levels(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&[0; 4]);
         match self {
-            RowIndices::Each { known: Some(all), .. } => push_numbers(all, 1, out),
+            RowIndices::Each {
+                known: Some(all), ..
+            } => push_numbers(all, 1, out),
             RowIndices::Same { index: None, rows } => push_run(0, *rows, 1, out),
             _ => push_run(1, self.count_rows(), 1, out),
         }

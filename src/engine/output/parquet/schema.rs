@@ -55,5 +55,7 @@ pub(super) fn call_schema() -> Result<Type, ParquetError> {
         field.build().map(Arc::new)
     };
     let fields: Result<Vec<_>, _> = Column::ALL.iter().map(field).collect();
-    Type::group_type_builder("calls").with_fields(fields?).build()
+    Type::group_type_builder("calls")
+        .with_fields(fields?)
+        .build()
 }

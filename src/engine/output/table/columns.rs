@@ -3,11 +3,11 @@
 //! follow from it.
 
 use super::Lacks;
-use super::packed::{push_part, push_value};
 use super::kinds::{
     Compared, ComparedAs, FieldKind, FieldValue, Id, Name, Number, Pointer, Readable, Text, Times,
     Word, Written,
 };
+use super::packed::{push_part, push_value};
 #[cfg(test)]
 use super::samples::{Sampled, Samples};
 use crate::grammar::values::{Datatype, RedOp};

@@ -2,6 +2,7 @@
 //! becomes text in between. Parts that are equal have equal bytes.
 
 use super::kinds::{Compared, ComparedAs, FieldKind, FieldValue, Written};
+use crate::output::limits::{LENGTH_BYTES, NUMBER, TEXT, TOO_LARGE, UNKNOWN};
 
 /// A value of a packed part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,15 +16,6 @@ pub enum PackedValue<'p> {
     /// A text, or what is written as text.
     Text(&'p [u8]),
 }
-
-/// What a value begins with.
-const UNKNOWN: u8 = 0;
-const NUMBER: u8 = 1;
-const TOO_LARGE: u8 = 2;
-const TEXT: u8 = 3;
-
-/// The bytes of a length.
-const LENGTH_BYTES: usize = size_of::<u32>();
 
 /// Appends what `write` appends, after its length.
 #[inline(always)]

@@ -192,8 +192,9 @@ impl RowTextBuffer {
             row.root.unwrap_or(i64::MIN),
         );
         let mixed = what.1 ^ (row.root.unwrap_or(0).cast_unsigned() << 48) ^ (what.0 as u64) << 32;
-        self.what
-            .copy_or_make(what, mixed, out, |text| form.write_part(row, Part::What, text));
+        self.what.copy_or_make(what, mixed, out, |text| {
+            form.write_part(row, Part::What, text)
+        });
         let stream = number(row.stream);
         let timing = row
             .timing
