@@ -45,7 +45,7 @@ impl ColumnStorage {
     }
 }
 
-/// The columns of the call table, each of which may be null.
+/// The columns of the call table: all may be null.
 pub(super) fn call_schema() -> Result<Type, ParquetError> {
     let field = |&column: &Column| {
         let is = ColumnStorage::of_column(column);

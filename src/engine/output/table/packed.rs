@@ -13,7 +13,7 @@ pub enum PackedValue<'p> {
     Number(i64),
     /// A number that eight bytes with a sign do not hold.
     TooLarge,
-    /// A text, or what is written as text.
+    /// A text, or a value with a text of its own.
     Text(&'p [u8]),
 }
 

@@ -193,7 +193,7 @@ impl RowTextBuffer {
         );
         let mixed = what.1 ^ (row.root.unwrap_or(0).cast_unsigned() << 48) ^ (what.0 as u64) << 32;
         self.what.copy_or_make(what, mixed, out, |text| {
-            form.write_part(row, Part::What, text)
+            form.write_part(row, Part::What, text);
         });
         let stream = number(row.stream);
         let timing = row
