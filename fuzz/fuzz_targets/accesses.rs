@@ -30,13 +30,14 @@ fuzz_target!(|data: &[u8]| {
         source: source::Options { mmap: false },
         strict: false,
         sampling: 3,
+        filter: None,
     };
     if let Ok(runs) = SnoopieRuns::read(&origins, options, &mut report(), &Nobody) {
         for by in [
-            AccessGrouping::Op,
-            AccessGrouping::Object,
-            AccessGrouping::Line,
-            AccessGrouping::Context,
+            &[AccessGrouping::Op][..],
+            &[AccessGrouping::Object],
+            &[AccessGrouping::Line, AccessGrouping::Object],
+            &[AccessGrouping::Context],
         ] {
             written(views::access_grid(&runs, by));
         }

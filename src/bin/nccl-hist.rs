@@ -25,8 +25,8 @@ use std::process::ExitCode;
 /// these calls. gpus and calls_per_gpu are empty where an input does not name its hosts. The
 /// numbers include all ranks whose lines are in the input.
 ///
-/// With --time it writes calls, total_us, mean_us, p50_us, p95_us, p99_us, max_us, algbw_gbs and
-/// busbw_gbs after to_bytes: how long the calls took, and their bandwidths, as nccl-ops --time does.
+/// With --time it writes calls, total_us, mean_us, p50_us, p95_us, p99_us, max_us, algbw_gbs,
+/// busbw_gbs and min_us after to_bytes: how long the calls took, and their bandwidths, as nccl-ops --time does.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-hist", version, after_long_help = AFTER)]
 #[command(mut_arg("top", |top| cli::top_of_counts(top, LARGEST_BY)))]

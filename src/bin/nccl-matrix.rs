@@ -2,6 +2,7 @@
 
 use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
+use nccl_pipe::filter::CallFilter;
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{
     AroundArgs, FileArgs, FilterArgs, InputArgs, OrderArgs, ProgramRun, RowFormat, StepArgs,
@@ -49,7 +50,8 @@ pub(crate) struct Cli {
     filter: FilterArgs,
     /// What the ends are (default: rank), and step for rows of each step
     ///
-    /// op, object, line and context are tables of Snoopie's accesses.
+    /// op, object, line and context are tables of Snoopie's accesses; of several (line,object) a row has one
+    /// of each.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
     by: Vec<MatrixByArg>,
     /// What the heat map and the graph show
@@ -156,6 +158,7 @@ Examples:
   nccl-matrix nccl.log --recorded --svg matrix.svg
   nccl-matrix nccl.log --format dot | dot -Tsvg > job.svg
   nccl-matrix results-4102198/ --by object
+  nccl-matrix results-4102198/ --by line,object --op STG.E
   nccl-comms nccl.log --op Send,Recv | nccl-matrix --format table
 
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
@@ -177,12 +180,14 @@ pub(crate) fn main() -> ExitCode {
             recorded: cli.recorded,
             sampling: cli.sampling.unwrap_or(1),
         };
-        let by = cli.by.iter().find_map(|by| by.access_table());
-        if by.is_some() || cli.source.is_some() {
-            if !filter.is_empty() {
-                bail!("the tables of Snoopie's accesses have no calls: omit the filter");
+        let mut by: Vec<snoopie::AccessGrouping> = Vec::new();
+        for grouping in cli.by.iter().filter_map(|by| by.access_table()) {
+            if !by.contains(&grouping) {
+                by.push(grouping);
             }
-            return write_accesses(&cli, by, &mut run);
+        }
+        if !by.is_empty() || cli.source.is_some() {
+            return write_accesses(&cli, &by, &filter, &mut run);
         }
         run.set_filter(filter, &cli.input)?;
         let unit = match cli.unit {
@@ -241,12 +246,14 @@ pub(crate) fn main() -> ExitCode {
 /// Writes a table of Snoopie's accesses, or the source with them.
 fn write_accesses(
     cli: &Cli,
-    by: Option<snoopie::AccessGrouping>,
+    by: &[snoopie::AccessGrouping],
+    filter: &CallFilter,
     run: &mut ProgramRun,
 ) -> anyhow::Result<Exit> {
-    if cli.by.len() > 1 || cli.svg.is_wanted() {
+    let has_ends = cli.by.iter().any(|by| by.access_table().is_none());
+    if has_ends || cli.svg.is_wanted() {
         bail!(
-            "--by op, object, line and context are tables by themselves: without another --by and --svg"
+            "--by op, object, line and context are tables of accesses: without rank, device, host, step and --svg"
         );
     }
     let source = run.options.source;
@@ -261,10 +268,11 @@ fn write_accesses(
         source,
         strict: run.options.log.strict,
         sampling: cli.sampling.unwrap_or(1),
+        filter: Some(filter),
     };
     let runs = snoopie::SnoopieRuns::read(&run.origins, how, &mut run.report, &run.bar)?;
-    match (by, &cli.source) {
-        (Some(by), _) => {
+    match &cli.source {
+        None => {
             let format = match cli.format {
                 None => RowFormat::fitting_stdout(),
                 Some(MatrixFormat::Csv) => RowFormat::Csv,
@@ -282,7 +290,7 @@ fn write_accesses(
                 .largest_by(LARGEST_BY)
                 .print(|| grid.into())?;
         }
-        (None, Some(folder)) => {
+        Some(folder) => {
             cli.around.refuse_row_options()?;
             cli::with_stdout(|out| {
                 Ok(snoopie::annotated::write_annotated_sources(
@@ -293,7 +301,6 @@ fn write_accesses(
                 )?)
             })?;
         }
-        (None, None) => {}
     }
     Ok(run.finish())
 }

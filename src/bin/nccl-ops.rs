@@ -21,8 +21,8 @@ use std::process::ExitCode;
 /// total_bytes, after the columns of --by. Minimum, mean, maximum and total are exact. Percentiles
 /// have three significant digits. The numbers include all ranks whose lines are in the input.
 ///
-/// With --time it writes op, calls, total_us, mean_us, p50_us, p95_us, p99_us, max_us, algbw_gbs and
-/// busbw_gbs: how long the calls took, in microseconds, and nccl-tests' algorithm and bus bandwidth in
+/// With --time it writes op, calls, total_us, mean_us, p50_us, p95_us, p99_us, max_us, algbw_gbs,
+/// busbw_gbs and min_us: how long the calls took, in microseconds, and nccl-tests' algorithm and bus bandwidth in
 /// GB/s (of 10^9 bytes): the bytes of all these calls over the time of all. calls is then the number
 /// of calls with a duration of their own. NCCL Inspector's records have one. A row of the call table
 /// that represents several calls has only the sum of their durations, and a log has no durations: NCCL

@@ -10,7 +10,7 @@ use crate::report::Report;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The columns.
-const DURATION_COLUMNS: [&str; 9] = [
+const DURATION_COLUMNS: [&str; 10] = [
     "calls",
     "total_us",
     "mean_us",
@@ -20,6 +20,7 @@ const DURATION_COLUMNS: [&str; 9] = [
     "max_us",
     "algbw_gbs",
     "busbw_gbs",
+    "min_us",
 ];
 
 /// What measured the durations of a row, where there is more than one kind.
@@ -105,6 +106,7 @@ fn duration_cells(all: &TimedCalls) -> [TableCell<'static>; DURATION_COLUMNS.len
         known(of.max_ns()),
         algbw,
         busbw,
+        known(of.min_ns()),
     ]
 }
 

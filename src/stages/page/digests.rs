@@ -1,7 +1,9 @@
 //! Lists that a page makes from the other stages' tables: operations, communicators of a kind, changes.
 
-use super::{PageSection, ReportPage};
+use super::{PageSection, ReportPage, SectionRows};
 use crate::output::render::cells::{GridRow, iter_rows};
+use crate::stages::matrix::cells::TrafficSum;
+use crate::stages::matrix::endpoints::Endpoint;
 use std::collections::BTreeMap;
 
 /// An operation of nccl-ops with its sizes of nccl-hist.
@@ -83,6 +85,38 @@ pub(super) fn communicators_by_label(
     }
     let mut list: Vec<_> = all.into_iter().collect();
     list.sort_by(|a, b| b.1.bytes.cmp(&a.1.bytes).then_with(|| a.0.cmp(&b.0)));
+    list
+}
+
+/// The traffic from one end to another, over all bases.
+pub(super) struct TrafficDigest {
+    pub(super) from: String,
+    pub(super) to: String,
+    /// Calls, copies or accesses.
+    pub(super) calls: u64,
+    /// `None` if the bytes of some are unknown.
+    pub(super) bytes: Option<u128>,
+}
+
+/// Lists pairs of ends by traffic, those with the most bytes first.
+pub(super) fn traffic_by_bytes(page: &ReportPage) -> Vec<TrafficDigest> {
+    let Some(SectionRows::Pairs(matrix)) = page.table(PageSection::Matrix) else {
+        return Vec::new();
+    };
+    let mut pairs: BTreeMap<(String, String), TrafficSum> = BTreeMap::new();
+    for cell in matrix.entries() {
+        let name = |end: &Endpoint| String::from_utf8_lossy(&end.to_text()).into_owned();
+        let pair = (name(cell.from), name(cell.to));
+        pairs.entry(pair).or_default().add_sum(cell.sum);
+    }
+    let digest = |((from, to), sum): ((String, String), TrafficSum)| TrafficDigest {
+        from,
+        to,
+        calls: sum.calls,
+        bytes: sum.all_bytes(),
+    };
+    let mut list: Vec<TrafficDigest> = pairs.into_iter().map(digest).collect();
+    list.sort_by_key(|one| std::cmp::Reverse(one.bytes));
     list
 }
 

@@ -46,7 +46,7 @@ pub fn gather_page(
 ) -> Result<ReportPage> {
     report.keep_messages();
     let inputs = PageInputs::sort_inputs(order.origins, order.options.source, report)?;
-    if inputs.checked.is_empty() && inputs.timed.is_empty() {
+    if inputs.checked.is_empty() && inputs.timed.is_empty() && inputs.accessed.is_empty() {
         let none = "none of the inputs is a log or a record of calls";
         return Err(Error::Content(none.to_owned()));
     }
@@ -73,8 +73,8 @@ pub fn gather_page(
         ..
     } = gatherer;
     if page.inputs.is_empty() {
-        let counted = inputs.counted_inputs().iter();
-        page.inputs = counted.map(InputName::name).collect();
+        let read = inputs.counted_inputs().iter().chain(&inputs.accessed);
+        page.inputs = read.map(InputName::name).collect();
     }
     page.parts = sections.list;
     page.caveats = sections.report.messages();
@@ -106,6 +106,8 @@ pub(super) struct PageCalls {
 
 const NO_DURATIONS_REASON: &str = "a log has no durations: NCCL Inspector, NCCL's profiler plugin, nsys or \
                                    torch.profiler record them";
+const NO_CALLS_OF_ACCESSES_REASON: &str =
+    "the inputs have accesses of kernels: they are not calls of NCCL";
 const NO_TIMES_REASON: &str = "the calls have no times: NCCL_DEBUG_TIMESTAMP_LEVELS=ALL (NCCL 2.26), or a \
                                record with times";
 
@@ -124,8 +126,11 @@ impl PageGatherer<'_> {
         self.add_counted(walked.calls)?;
         self.progress.finish();
         self.add_timelines()?;
-        if self.order.whole {
-            self.add_matrix(walked.matrix)?;
+        let has_accesses = !self.inputs.accessed.is_empty();
+        if self.order.whole || has_accesses {
+            // The walk has no accesses.
+            let known = walked.matrix.filter(|_| !has_accesses);
+            self.add_matrix(known)?;
         }
         self.add_late_ranks(walked.is_stamped, walked.late)?;
         self.add_changes()
@@ -176,6 +181,9 @@ impl PageGatherer<'_> {
     /// Counts the calls of records.
     fn count_recorded(&mut self) -> Result<Result<PageCalls, String>> {
         let (inputs, options) = (self.inputs.counted_inputs(), self.order.options);
+        if inputs.is_empty() {
+            return Ok(Err(NO_CALLS_OF_ACCESSES_REASON.to_owned()));
+        }
         // An export of nsys may have calls of its own, which have no steps, beside the log in it.
         let tally = match self.order.whole {
             true => by_step_options().tally(),
@@ -263,6 +271,7 @@ impl PageGatherer<'_> {
                 let mut origins = counted.to_vec();
                 let is_new = |origin: &&InputName| !counted.contains(origin);
                 origins.extend(self.inputs.timelines.iter().filter(is_new).cloned());
+                origins.extend(self.inputs.accessed.iter().cloned());
                 let options = self.order.options;
                 let run = |report: &mut Report| {
                     let of = matrix::Options::default();

@@ -5,6 +5,7 @@ use crate::formats::Provides;
 use crate::formats::open;
 use crate::report::Report;
 use crate::source::{self, InputName};
+use crate::stages::matrix::snoopie;
 
 /// The inputs by kind.
 #[derive(Debug, Default)]
@@ -18,6 +19,8 @@ pub(super) struct PageInputs {
     pub(super) timed: Vec<InputName>,
     /// Timelines of GPUs.
     pub(super) timelines: Vec<InputName>,
+    /// Accesses that Snoopie recorded: only the matrix has them.
+    pub(super) accessed: Vec<InputName>,
     /// The parts that any of them provides.
     pub(super) parts: Provides,
     /// One of them has a log in it.
@@ -44,6 +47,11 @@ impl PageInputs {
             }
             let known = match open::open_input::<()>(origin, source, Provides::NOTHING) {
                 Ok(known) => known,
+                Err(_) if snoopie::is_packed_run(origin) => {
+                    inputs.parts = inputs.parts.and(Provides::ACCESSES);
+                    inputs.accessed.push(origin.clone());
+                    continue;
+                }
                 Err(error) if origin.is_listed() => {
                     report.report_skipped(&origin.name(), &error.to_string());
                     continue;
@@ -51,6 +59,10 @@ impl PageInputs {
                 Err(error) => return Err(error),
             };
             inputs.parts = inputs.parts.and(known.parts());
+            if known.provides(Provides::ACCESSES) {
+                inputs.accessed.push(origin.clone());
+                continue;
+            }
             // Its first bytes do not tell where they are the rest of a record.
             if known.recorder().is_some() {
                 inputs.checked.push(origin.clone());

@@ -1,7 +1,9 @@
 //! The page for a ticket, as Markdown.
 
-use super::digests::{SIZE_BUCKETS, communicators_by_label, list_changes, operations_by_bytes};
-use super::limits::MAX_MARKDOWN_CHANGES;
+use super::digests::{
+    SIZE_BUCKETS, communicators_by_label, list_changes, operations_by_bytes, traffic_by_bytes,
+};
+use super::limits::{MAX_LISTED_ROWS, MAX_MARKDOWN_CHANGES};
 use super::{PageFinding, PageSection, ReportPage};
 use crate::output::render::cells::iter_rows;
 use crate::output::render::units::{group_digits, seconds_text, short_bytes};
@@ -27,6 +29,7 @@ pub fn render_markdown(page: &ReportPage) -> String {
     write_steps(page, &mut out);
     write_operations(page, &mut out);
     write_communicators(page, &mut out);
+    write_traffic(page, &mut out);
     write_findings(page, &mut out);
     write_caveats(page, &mut out);
     write_changes(page, &mut out);
@@ -142,6 +145,35 @@ fn write_communicators(page: &ReportPage, out: &mut String) {
             group_digits(one.calls),
             short_bytes(one.bytes as f64)
         );
+    }
+}
+
+/// Writes the busiest cells of the matrix, which a short page has of accesses only.
+fn write_traffic(page: &ReportPage, out: &mut String) {
+    let list = traffic_by_bytes(page);
+    if list.is_empty() && page.missing_reason(PageSection::Matrix).is_none() {
+        return;
+    }
+    let _ = writeln!(out, "\n### {}", PageSection::Matrix.title());
+    if list.is_empty() {
+        return write_missing(page, PageSection::Matrix, out);
+    }
+    out.push_str("\n| from | to | calls or accesses | bytes |\n|---|---|---:|---:|\n");
+    for one in list.iter().take(MAX_LISTED_ROWS) {
+        let bytes = one
+            .bytes
+            .map_or("unknown".to_owned(), |n| short_bytes(n as f64));
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {bytes} |",
+            escape_markdown(&one.from),
+            escape_markdown(&one.to),
+            group_digits(one.calls.into()),
+        );
+    }
+    if list.len() > MAX_LISTED_ROWS {
+        let more = list.len() - MAX_LISTED_ROWS;
+        let _ = writeln!(out, "\n{more} more: `{}`", PageSection::Matrix.command());
     }
 }
 

@@ -333,6 +333,81 @@ fn a_log_that_sends_nothing_gives_an_empty_matrix() {
 }
 
 #[test]
+fn a_line_has_its_objects_and_the_filter_is_that_of_calls() {
+    let folder = "testdata/snoopie/halo";
+    let table = |args: &[&str]| {
+        let args = [&[folder], args].concat();
+        Csv::of(&run("nccl-matrix", &args).ends(0))
+    };
+    let (line, object) = (table(&["--by", "line"]), table(&["--by", "object"]));
+    let both = table(&["--by", "line,object"]);
+    for column in [
+        "file",
+        "line",
+        "object",
+        "address",
+        "allocated_at",
+        "accesses",
+    ] {
+        assert!(both.columns.iter().any(|name| name == column), "{column}");
+    }
+    assert!(!both.columns.iter().any(|name| name == "strip"));
+    assert_eq!(both.sum("accesses"), 24_000);
+    for (one, key) in [(&line, "line"), (&object, "object")] {
+        let values = |table: &Csv| {
+            let mut sums = BTreeMap::new();
+            for row in &table.rows {
+                let n: u64 = table.get(row, "accesses").parse().unwrap();
+                *sums.entry(table.get(row, key).to_owned()).or_insert(0) += n;
+            }
+            sums
+        };
+        assert_eq!(values(one), values(&both));
+    }
+    assert!(both.rows.len() >= line.rows.len().max(object.rows.len()));
+    // The filter counts everywhere: in the matrix, and in each table.
+    let edge = "testdata/snoopie/edge";
+    for by in [&["--by", "op"][..], &["--by", "line"], &[]] {
+        let stores = [&[edge, "--op", "STG.E"], by].concat();
+        let out = run("nccl-matrix", &stores)
+            .ends(0)
+            .says(&["the filter kept 2 of 5 calls"]);
+        let stores = Csv::of(&out);
+        let column = if by.is_empty() { "calls" } else { "accesses" };
+        // One of both goes to memory of the host, which is no GPU.
+        assert_eq!(stores.sum(column), if by.is_empty() { 1 } else { 2 });
+    }
+    run(
+        "nccl-matrix",
+        &[edge, "--by", "op", "--where", "bytes > 1K"],
+    )
+    .ends(0)
+    .says(&["the filter kept 1 of 5 calls"]);
+    run("nccl-matrix", &[edge, "--op", "AllReduce"])
+        .ends(0)
+        .says(&["no call has op = AllReduce"]);
+}
+
+#[test]
+fn the_page_has_the_accesses() {
+    let folder = "testdata/snoopie/halo";
+    for format in ["text", "md", "json", "html"] {
+        let out = run("nccl-report", &[folder, "--format", format]).ends(0);
+        let text = out.text();
+        assert!(
+            text.contains("gpu3") && text.contains("gpu0"),
+            "{format}: {text}"
+        );
+        assert!(!out.stderr.contains("skipped"), "{}", out.stderr);
+    }
+    let log = captured("ddp/nccl.log.gz");
+    let out = run("nccl-report", &[arg(&log), folder]).ends(0);
+    for text in ["WHO SENDS TO WHOM", "AllReduce"] {
+        assert!(out.text().contains(text), "{}", out.text());
+    }
+}
+
+#[test]
 fn accesses_are_refused_where_they_have_no_answer() {
     let run_of = "testdata/snoopie/edge";
     run("nccl-matrix", &[run_of, "--by", "step"])

@@ -182,8 +182,8 @@ fn ops_reports_how_long_calls_took() {
     let out = time(rows, &[]).ends(0);
     assert_eq!(
         out.text(),
-        "op,calls,total_us,mean_us,p50_us,p95_us,p99_us,max_us,algbw_gbs,busbw_gbs\n\
-         Recv,0,,,,,,,,\nSend,3,12,4,2.5,8,8,8,0.00158333333,0.00158333333\n"
+        "op,calls,total_us,mean_us,p50_us,p95_us,p99_us,max_us,algbw_gbs,busbw_gbs,min_us\n\
+         Recv,0,,,,,,,,,\nSend,3,12,4,2.5,8,8,8,0.00158333333,0.00158333333,1.5\n"
     );
     let note = "5 of 8 calls have no duration";
     assert!(out.stderr.contains(note), "{}", out.stderr);
@@ -193,14 +193,14 @@ fn ops_reports_how_long_calls_took() {
     assert_eq!(
         by_step.lines().skip(1).collect::<Vec<_>>(),
         [
-            "1,Send,2,4,2,1.5,2.5,2.5,2.5,0.0035,0.0035",
-            "2,Recv,0,,,,,,,,",
-            "2,Send,1,8,8,8,8,8,8,0.000625,0.000625"
+            "1,Send,2,4,2,1.5,2.5,2.5,2.5,0.0035,0.0035,1.5",
+            "2,Recv,0,,,,,,,,,",
+            "2,Send,1,8,8,8,8,8,8,0.000625,0.000625,8"
         ]
     );
     assert_eq!(
         time(rows, &["--steps", "2"]).ends(0).text().lines().nth(2),
-        Some("Send,1,8,8,8,8,8,8,0.000625,0.000625")
+        Some("Send,1,8,8,8,8,8,8,0.000625,0.000625,8")
     );
     let other = format!("{rows}2,Send,5,int8,1,inspector,7,cpu\n");
     for (rows, says) in [
@@ -220,7 +220,7 @@ fn ops_reports_how_long_calls_took() {
     assert!(out.stderr.contains(note), "{}", out.stderr);
     let text = out.text();
     let mut sends = text.lines().filter(|row| row.starts_with("Send,"));
-    let plugin = "Send,plugin,,1,0.007,0.007,0.007,0.007,0.007,0.007,0.714285714,0.714285714";
+    let plugin = "Send,plugin,,1,0.007,0.007,0.007,0.007,0.007,0.007,0.714285714,0.714285714,0.007";
     assert!(
         sends.clone().count() == 2 && sends.next_back() == Some(plugin),
         "{text}"

@@ -1,7 +1,7 @@
 //! Accesses as rows of the call table: an operation is an instruction or a copy's function, its size that
 //! of one access.
 
-use super::access::{self, SnoopieLine};
+use super::access::{self, SnoopieAccess, SnoopieLine};
 use crate::error::Result;
 use crate::formats::{InputFormat, Provides, lines};
 use crate::output::table::{Lacks, Row};
@@ -56,14 +56,21 @@ impl lines::RecordFormat for SnoopieFormat {
             SnoopieLine::Range(..) | SnoopieLine::Other => return Ok(()),
             SnoopieLine::Damaged => return Err(access::EXPECTED_ACCESS),
         };
-        take(&Row {
-            dev: u32::try_from(access.running).ok(),
-            op: access.op,
-            only_bytes: access.moved_bytes(),
+        take(&access.to_row());
+        Ok(())
+    }
+}
+
+impl<'l> SnoopieAccess<'l> {
+    /// Returns the row of the call table.
+    pub fn to_row(&self) -> Row<'l> {
+        Row {
+            dev: u32::try_from(self.running).ok(),
+            op: self.op,
+            only_bytes: self.moved_bytes(),
             calls: 1,
             src: OLD_LOG.name.as_bytes(),
             ..Row::default()
-        });
-        Ok(())
+        }
     }
 }

@@ -155,6 +155,7 @@ pub fn read_matrix(
             source: read.source,
             strict: read.log.strict,
             sampling: options.sampling,
+            filter: Some(filter),
         };
         let runs = snoopie::SnoopieRuns::read(&accessed, how, report, progress)?;
         snoopie::add_accesses(&mut matrix, &runs, report);

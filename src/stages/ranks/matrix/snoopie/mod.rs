@@ -18,7 +18,7 @@ mod tests;
 mod unzip;
 pub mod views;
 
-pub use runs::{SnoopieReadOptions, SnoopieRuns, split_snoopie_files};
+pub use runs::{SnoopieReadOptions, SnoopieRuns, is_packed_run, split_snoopie_files};
 
 use super::cells::{TrafficBasis, TrafficMatrix, TrafficSum};
 use super::endpoints::{Endpoint, HostLabel};

@@ -4,8 +4,10 @@ use super::fold::AccessFold;
 use super::unzip;
 use crate::count::calls::Progress;
 use crate::error::{Error, Result};
+use crate::filter::{CallFilter, FilterPart};
 use crate::formats::Provides;
 use crate::formats::open::{self, InputOutcomes};
+use crate::formats::snoopie::access::SnoopieAccess;
 use crate::formats::snoopie::op::AccessKind;
 use crate::formats::snoopie::tables::SnoopieTables;
 use crate::formats::snoopie::{self, SnoopieFile};
@@ -44,19 +46,23 @@ pub fn split_snoopie_files(
 ) -> Result<(Vec<InputName>, Vec<InputName>)> {
     let (mut accessed, mut others) = (Vec::new(), Vec::new());
     for origin in origins {
-        let is_zip = || origin.path().is_some_and(unzip::is_zip);
         let is_followed = matches!(origin, InputName::Followed(_));
         let is_opened = !is_followed && (origins.len() == 1 || !origin.is_piped());
         let is_snoopie = match is_opened.then(|| is_snoopie(origin, source)) {
             Some(Err(e)) if origins.len() == 1 => return Err(e),
             is => is.and_then(Result::ok).unwrap_or(false),
         };
-        match is_snoopie || is_zip() {
+        match is_snoopie || is_packed_run(origin) {
             true => accessed.push(origin.clone()),
             false => others.push(origin.clone()),
         }
     }
     Ok((accessed, others))
+}
+
+/// True for an archive, as which Snoopie's launcher packs a run.
+pub fn is_packed_run(origin: &InputName) -> bool {
+    origin.path().is_some_and(unzip::is_zip)
 }
 
 /// True for a file of Snoopie.
@@ -70,13 +76,37 @@ fn is_snoopie(origin: &InputName, source: source::Options) -> Result<bool> {
 
 /// How Snoopie's files are read.
 #[derive(Debug, Clone, Copy)]
-pub struct SnoopieReadOptions {
+pub struct SnoopieReadOptions<'f> {
     /// How bytes come in.
     pub source: source::Options,
     /// Damage is an error.
     pub strict: bool,
     /// One of this number of packets was recorded.
     pub sampling: u64,
+    /// Only these accesses, as rows of the call table; `None` for all.
+    pub filter: Option<&'f CallFilter>,
+}
+
+/// The filter of accesses, and how many it met.
+struct AccessFilter<'f> {
+    filter: Option<&'f CallFilter>,
+    part: FilterPart,
+}
+
+impl AccessFilter<'_> {
+    #[inline]
+    fn does_pass(&mut self, access: &SnoopieAccess<'_>) -> bool {
+        match self.filter {
+            None => true,
+            Some(filter) => self.part.does_pass(&access.to_row(), filter),
+        }
+    }
+
+    fn report(&self, report: &Report) {
+        if let Some(filter) = self.filter {
+            self.part.report(filter, true, report);
+        }
+    }
 }
 
 impl SnoopieRuns {
@@ -86,7 +116,7 @@ impl SnoopieRuns {
     /// A file cannot be read; damage if `strict`.
     pub fn read(
         origins: &[InputName],
-        options: SnoopieReadOptions,
+        options: SnoopieReadOptions<'_>,
         report: &mut Report,
         progress: &dyn Progress,
     ) -> Result<SnoopieRuns> {
@@ -94,7 +124,12 @@ impl SnoopieRuns {
             source,
             strict,
             sampling,
+            filter,
         } = options;
+        let mut wanted = AccessFilter {
+            filter: filter.filter(|filter| !filter.is_empty()),
+            part: FilterPart::default(),
+        };
         let mut runs = SnoopieRuns {
             by: BTreeMap::new(),
             sampling: sampling.max(1),
@@ -139,7 +174,7 @@ impl SnoopieRuns {
                     ));
                     return Ok(());
                 }
-                let account = run.read_file(known.input(), &name, report)?;
+                let account = run.read_file(known.input(), &name, &mut wanted, report)?;
                 if strict {
                     crate::log::first_damage_error(&name, &account)?;
                 }
@@ -150,6 +185,7 @@ impl SnoopieRuns {
         }
         progress.finish();
         outcome.finish(report)?;
+        wanted.report(report);
         runs.report_run_notes(report);
         Ok(runs)
     }
@@ -231,6 +267,7 @@ impl SnoopieRun {
         &mut self,
         input: &source::Input,
         name: &str,
+        wanted: &mut AccessFilter<'_>,
         report: &Report,
     ) -> Result<crate::report::account::Account> {
         let SnoopieRun {
@@ -238,7 +275,11 @@ impl SnoopieRun {
         } = self;
         let mut found = std::mem::take(fold);
         found.add_ranges(&tables.ranges);
-        let read = snoopie::read_snoopie(input, tables, &mut |access| found.add_access(access));
+        let read = snoopie::read_snoopie(input, tables, &mut |access| {
+            if wanted.does_pass(access) {
+                found.add_access(access);
+            }
+        });
         found.end_warp();
         // In the version that wrote JSON, the log has the tables.
         found.add_ranges(&tables.ranges);

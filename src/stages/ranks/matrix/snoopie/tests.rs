@@ -30,11 +30,12 @@ fn read(origins: &[InputName], sampling: u64) -> SnoopieRuns {
     SnoopieRuns::read(origins, options(sampling), &mut report, &Nobody).unwrap()
 }
 
-fn options(sampling: u64) -> SnoopieReadOptions {
+fn options(sampling: u64) -> SnoopieReadOptions<'static> {
     SnoopieReadOptions {
         source: source::Options { mmap: true },
         strict: false,
         sampling,
+        filter: None,
     }
 }
 
@@ -126,7 +127,7 @@ fn the_sample_has_the_numbers_of_snoopies_visualizer() {
 fn hand_made_files_are_read_as_they_are() {
     let runs = read(&files(&testdata("edge")), 1);
     let text = |by, name: &str| -> Vec<String> {
-        let grid = views::access_grid(&runs, by);
+        let grid = views::access_grid(&runs, &[by]);
         let cells = column(&grid, name);
         cells
             .map(|cell| match cell {
@@ -175,7 +176,7 @@ fn hand_made_files_are_read_as_they_are() {
 #[test]
 fn sampled_rows_are_scaled_with_their_error() {
     let runs = read(&files(&testdata("halo")), 10);
-    let grid = views::access_grid(&runs, AccessGrouping::Op);
+    let grid = views::access_grid(&runs, &[AccessGrouping::Op]);
     assert!(column(&grid, "accesses").all(|n| *n == Field::Int(30_000)));
     // 96 warps, of which three have 8 lanes: the root of 10 * 9 * (93 * 32^2 + 3 * 8^2).
     let expect = (90.0 * (93.0 * 1024.0 + 3.0 * 64.0_f64)).sqrt();
@@ -190,7 +191,7 @@ fn sampled_rows_are_scaled_with_their_error() {
 #[test]
 fn copies_are_not_sampled() {
     let runs = read(&files(&testdata("edge")), 10);
-    let grid = views::access_grid(&runs, AccessGrouping::Op);
+    let grid = views::access_grid(&runs, &[AccessGrouping::Op]);
     let numbers = |name: &str| column(&grid, name).cloned().collect::<Vec<_>>();
     let at = column(&grid, "kind")
         .position(|kind| *kind == "copy".into())
@@ -337,7 +338,7 @@ proptest! {
             prop_assert!(key.kind.is_some() || cell.unsized_ == cell.accesses);
         }
         for by in [AccessGrouping::Op, AccessGrouping::Object, AccessGrouping::Line, AccessGrouping::Context] {
-            views::access_grid(&runs, by);
+            views::access_grid(&runs, &[by]);
         }
     }
 
@@ -400,7 +401,7 @@ fn a_packed_run_is_that_of_its_files() {
         read(&files(&testdata("halo")), 1),
     );
     let rows = |runs: &SnoopieRuns| {
-        let grid = views::access_grid(runs, AccessGrouping::Object);
+        let grid = views::access_grid(runs, &[AccessGrouping::Object]);
         let rows = grid.rows.into_iter();
         rows.map(|row| row[1..].to_vec()).collect::<Vec<_>>()
     };

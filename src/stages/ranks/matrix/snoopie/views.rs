@@ -9,12 +9,18 @@ use crate::output::render::{Grid, TableCell};
 use crate::stages::matrix::limits::BINS_PER_RANGE;
 use std::collections::BTreeMap;
 
-/// Returns the rows of a table, those with most accesses first.
-pub fn access_grid(runs: &SnoopieRuns, by: AccessGrouping) -> Grid {
+/// Returns the rows of a table, those with most accesses first. A row is for one subject of each of `by`.
+pub fn access_grid(runs: &SnoopieRuns, by: &[AccessGrouping]) -> Grid {
     let mut found: Vec<(Counts, Vec<TableCell<'static>>)> = Vec::new();
+    // A strip is kept for each object, and not for a part of its accesses.
+    let has_strips = by.len() == 1;
     for ((folder, pid), run) in &runs.by {
-        let of = |key: &AccessKey| subject_of_access(run, key, by);
-        let mut groups: BTreeMap<(AccessSubject, AccessRoute), Counts> = BTreeMap::new();
+        let of = |key: &AccessKey| -> Vec<AccessSubject> {
+            by.iter()
+                .map(|&by| subject_of_access(run, key, by))
+                .collect()
+        };
+        let mut groups: BTreeMap<(Vec<AccessSubject>, AccessRoute), Counts> = BTreeMap::new();
         for (key, counts) in run.fold.iter_cells() {
             let way = (key.running, key.owner, key.kind);
             groups.entry((of(key), way)).or_default().add_counts(counts);
@@ -23,27 +29,17 @@ pub fn access_grid(runs: &SnoopieRuns, by: AccessGrouping) -> Grid {
             .values()
             .map(|counts| counts.accesses)
             .fold(0, u64::saturating_add);
-        for ((subject, way), counts) in groups {
+        for ((subjects, way), counts) in groups {
             let mut row: Vec<TableCell<'static>> = vec![folder.clone().into(), (*pid).into()];
-            row.extend(subject.subject_cells(run));
+            for subject in &subjects {
+                row.extend(subject.subject_cells(run, has_strips.then_some(way)));
+            }
             row.extend(count_cells(runs, way, &counts, all));
             found.push((counts, row));
         }
     }
     found.sort_by_key(|(counts, _)| std::cmp::Reverse(counts.accesses));
-    let own: &[&str] = match by {
-        AccessGrouping::Op => &["op"],
-        AccessGrouping::Object => &[
-            "object",
-            "device",
-            "address",
-            "size",
-            "strip",
-            "allocated_at",
-        ],
-        AccessGrouping::Line => &["file", "line", "estimated"],
-        AccessGrouping::Context => &["context", "launched_at"],
-    };
+    let own = by.iter().flat_map(|&by| subject_columns(by, has_strips));
     let shared = [
         "kind",
         "issuer",
@@ -60,10 +56,24 @@ pub fn access_grid(runs: &SnoopieRuns, by: AccessGrouping) -> Grid {
         "cachelines_per_warp",
         "other_owner",
     ];
-    let columns = ["run", "pid"].iter().chain(own).chain(&shared);
+    let columns = ["run", "pid"].into_iter().chain(own).chain(shared);
     Grid {
-        columns: columns.map(|&name| name.to_owned()).collect(),
+        columns: columns.map(str::to_owned).collect(),
         rows: found.into_iter().map(|(_, row)| row).collect(),
+    }
+}
+
+/// Returns the columns of a subject.
+fn subject_columns(by: AccessGrouping, has_strips: bool) -> Vec<&'static str> {
+    match by {
+        AccessGrouping::Op => vec!["op"],
+        AccessGrouping::Object => ["object", "device", "address", "size"]
+            .into_iter()
+            .chain(has_strips.then_some("strip"))
+            .chain(["allocated_at"])
+            .collect(),
+        AccessGrouping::Line => vec!["file", "line", "estimated"],
+        AccessGrouping::Context => vec!["context", "launched_at"],
     }
 }
 
@@ -75,7 +85,7 @@ type AccessRoute = (MemoryOwner, MemoryOwner, Option<AccessKind>);
 enum AccessSubject {
     Op(Box<[u8]>),
     /// A range of memory, by its position in the tool's list.
-    Range(Option<usize>, MemoryOwner, Option<AccessKind>),
+    Range(Option<usize>),
     /// File, line, and true if the line is that of the instruction before.
     Line(Box<[u8]>, Option<u64>, bool),
     Context(Option<u64>),
@@ -84,7 +94,7 @@ enum AccessSubject {
 fn subject_of_access(run: &SnoopieRun, key: &AccessKey, by: AccessGrouping) -> AccessSubject {
     match by {
         AccessGrouping::Op => AccessSubject::Op(run.fold.ops.get(key.op).clone()),
-        AccessGrouping::Object => AccessSubject::Range(key.range, key.running, key.kind),
+        AccessGrouping::Object => AccessSubject::Range(key.range),
         AccessGrouping::Line => {
             let (file, line, is_estimated) = source_place(&run.tables, key);
             AccessSubject::Line(file, line, is_estimated)
@@ -122,29 +132,37 @@ fn join_source_path(dir: &[u8], file: &[u8]) -> Box<[u8]> {
 }
 
 impl AccessSubject {
-    fn subject_cells(&self, run: &SnoopieRun) -> Vec<TableCell<'static>> {
+    /// Returns its cells; with the strip of these accesses for a range.
+    fn subject_cells(
+        &self,
+        run: &SnoopieRun,
+        strip: Option<AccessRoute>,
+    ) -> Vec<TableCell<'static>> {
         let text = |bytes: &[u8]| (!bytes.is_empty()).then(|| bytes.to_vec()).into();
         match self {
             AccessSubject::Op(name) => vec![text(name)],
-            AccessSubject::Range(None, ..) => vec![TableCell::Empty; 6],
-            AccessSubject::Range(Some(at), running, kind) => {
+            AccessSubject::Range(None) => {
+                let columns = subject_columns(AccessGrouping::Object, strip.is_some());
+                vec![TableCell::Empty; columns.len()]
+            }
+            AccessSubject::Range(Some(at)) => {
                 let range = run.fold.range_at(*at);
                 let object = range.and_then(|range| range.object);
                 let device = range.and_then(|range| range.device);
                 let stack = object.and_then(|id| run.tables.objects.get(&id));
                 let frames = stack.map(|stack| describe_call_stack(stack, &run.tables.sites));
-                vec![
+                let mut cells: Vec<TableCell<'static>> = vec![
                     object.into(),
                     device.map(|device| device.to_string()).into(),
                     range.map(|range| format!("{:#018x}", range.start)).into(),
                     range.map(|range| range.size).into(),
-                    run.fold
-                        .strips
-                        .get(&(*at, *running, *kind))
-                        .map(|bins| draw_strip(bins))
-                        .into(),
-                    frames.filter(|text| !text.is_empty()).into(),
-                ]
+                ];
+                if let Some((running, _, kind)) = strip {
+                    let bins = run.fold.strips.get(&(*at, running, kind));
+                    cells.push(bins.map(|bins| draw_strip(bins)).into());
+                }
+                cells.push(frames.filter(|text| !text.is_empty()).into());
+                cells
             }
             AccessSubject::Line(file, line, is_estimated) => vec![
                 text(file),

@@ -1,13 +1,17 @@
 //! The page for a terminal: at most 80 columns, about 40 lines.
 
-use super::digests::{SIZE_BUCKETS, communicators_by_label, list_changes, operations_by_bytes};
+mod page_lines;
+
+use super::digests::{
+    SIZE_BUCKETS, communicators_by_label, list_changes, operations_by_bytes, traffic_by_bytes,
+};
 use super::limits::{MAX_LISTED_FINDINGS, MAX_LISTED_ROWS, MAX_TEXT_CHANGES};
 use super::series::StepOutlier;
 use super::{PageSection, ReportPage};
 use crate::output::render::cells::iter_rows;
-use crate::output::render::cut::cut_text;
 use crate::output::render::units::{block_bar, group_digits, seconds_text, short_bytes};
 use crate::report::{count_phrase, escape_for_terminal};
+use page_lines::{PageLines, cut_to_width, write_wrapped};
 use std::fmt::Write as _;
 
 pub use super::limits::PAGE_WIDTH_CHARS;
@@ -23,6 +27,7 @@ pub fn render_text(page: &ReportPage, width: usize) -> String {
     write_operations(page, &mut out);
     write_communicators(page, &mut out);
     write_timeline(page, &mut out);
+    write_traffic(page, &mut out);
     write_findings(page, &mut out);
     write_warnings(page, &mut out);
     write_changes(page, &mut out);
@@ -35,23 +40,6 @@ pub fn render_text(page: &ReportPage, width: usize) -> String {
     lines.collect()
 }
 
-/// The lines of a page.
-struct PageLines {
-    width: usize,
-    lines: Vec<String>,
-}
-
-impl PageLines {
-    fn new(width: usize) -> PageLines {
-        let lines = Vec::new();
-        PageLines { width, lines }
-    }
-
-    fn push(&mut self, line: String) {
-        self.lines.push(line);
-    }
-}
-
 /// Writes the answer and the next command: at the page's start, and at its end, where a terminal stands.
 fn write_answer(page: &ReportPage, out: &mut PageLines) {
     let Some(answer) = &page.answer else { return };
@@ -60,11 +48,6 @@ fn write_answer(page: &ReportPage, out: &mut PageLines) {
         write_wrapped("next: ", next, usize::MAX, out);
     }
     out.push(String::new());
-}
-
-/// Cuts a line to a width; a cut line ends in `…`.
-pub(super) fn cut_to_width(line: &str, width: usize) -> String {
-    cut_text(escape_for_terminal(line, false).trim_end(), width).into_owned()
 }
 
 /// Fits the headline into `width` characters: of a long name it keeps the end.
@@ -286,6 +269,37 @@ fn write_timeline(page: &ReportPage, out: &mut PageLines) {
     out.push(String::new());
 }
 
+/// Writes the busiest cells of the matrix, which a short page has of accesses only.
+fn write_traffic(page: &ReportPage, out: &mut PageLines) {
+    if page.missing_reason(PageSection::Matrix).is_some() {
+        write_heading(PageSection::Matrix.title(), out);
+        return write_unknown_section(page, PageSection::Matrix, out);
+    }
+    let list = traffic_by_bytes(page);
+    if list.is_empty() {
+        return;
+    }
+    write_heading(PageSection::Matrix.title(), out);
+    for one in list.iter().take(MAX_LISTED_ROWS) {
+        out.push(format!(
+            "  {:>11} of {:<11} {} to {}",
+            group_digits(one.calls.into()),
+            one.bytes
+                .map_or("unknown".to_owned(), |n| short_bytes(n as f64)),
+            one.from,
+            one.to,
+        ));
+    }
+    write_left_out(
+        list.len(),
+        MAX_LISTED_ROWS,
+        "pair",
+        PageSection::Matrix,
+        out,
+    );
+    out.push(String::new());
+}
+
 fn write_findings(page: &ReportPage, out: &mut PageLines) {
     write_heading("Findings", out);
     match &page.compared {
@@ -369,27 +383,6 @@ fn write_changes(page: &ReportPage, out: &mut PageLines) {
         out,
     );
     out.push(String::new());
-}
-
-/// Writes `text` after `begin` on at most `most` lines; the last one may be too long and is cut later.
-fn write_wrapped(begin: &str, text: &str, most: usize, out: &mut PageLines) {
-    let under = " ".repeat(begin.chars().count());
-    let text = escape_for_terminal(text, false);
-    let mut now = begin.to_owned();
-    let mut lines = 1;
-    for (at, word) in text.split(' ').enumerate() {
-        let fits = now.chars().count() + 1 + word.chars().count() <= out.width;
-        match (at, fits || lines == most) {
-            (0, _) => {}
-            (_, true) => now.push(' '),
-            (_, false) => {
-                out.push(std::mem::replace(&mut now, under.clone()));
-                lines += 1;
-            }
-        }
-        now += word;
-    }
-    out.push(now);
 }
 
 fn write_unknown(page: &ReportPage, out: &mut PageLines) {
