@@ -9,8 +9,8 @@ use std::process::ExitCode;
 /// Which kernels the GPUs ran, and for how long
 ///
 /// Reads exports of Nsight Systems (nsys export --type sqlite), traces of torch.profiler, and the kernel
-/// summaries that nsys stats prints (gpukernsum, cuda_gpu_kern_sum, cuda_gpu_kern_gb_sum) as csv, tsv, table,
-/// column or json, of any version.
+/// reports that nsys stats prints (gpukernsum, cuda_gpu_kern_sum, cuda_gpu_kern_gb_sum, cuda_gpu_sum,
+/// cuda_gpu_trace) as csv, tsv, table, column or json, of any version.
 ///
 /// Writes a row for each name: share (of the time of all kernels, not of the elapsed time), total_ns,
 /// instances, avg_ns, median_ns, min_ns, max_ns, stddev_ns (of the sample, n - 1), op (the operation of NCCL's

@@ -11,6 +11,7 @@ use memchr::memmem;
 /// several. `None` for any other kernel.
 pub fn op_of_kernel(name: &[u8]) -> Option<&[u8]> {
     let name = name.strip_prefix(b"void ").unwrap_or(name);
+    let name = plain_of_mangled(name).unwrap_or(name);
     let rest = name.strip_prefix(b"nccl")?;
     let at = memmem::find(rest, b"Kernel_")?;
     let (before, after) = (rest.get(..at)?, rest.get(at + b"Kernel_".len()..)?);
@@ -32,6 +33,15 @@ pub fn op_of_kernel(name: &[u8]) -> Option<&[u8]> {
     };
     let is_name = |b: &u8| b.is_ascii_alphabetic();
     (!op.is_empty() && op.iter().all(is_name)).then_some(op)
+}
+
+/// The name in a mangled one, as rocprofiler may print it: `_Z` and its length come first.
+fn plain_of_mangled(name: &[u8]) -> Option<&[u8]> {
+    let rest = name.strip_prefix(b"_Z")?;
+    let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+    let (length, rest) = rest.split_at_checked(digits)?;
+    let length: usize = std::str::from_utf8(length).ok()?.parse().ok()?;
+    rest.get(..length)
 }
 
 /// The letters that `text` begins with.
@@ -64,6 +74,14 @@ mod tests {
             ),
             ("ncclDevKernel_Generic_4(ncclDevKernelArgs)", "Generic"),
             (
+                "ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>) [clone .kd]",
+                "Generic",
+            ),
+            (
+                "_Z23ncclDevKernel_Generic_424ncclDevKernelArgsStorageILm4096EE.kd",
+                "Generic",
+            ),
+            (
                 "ncclSymkDevKernel_AllGather_LL(ncclSymkDevWorkArgs)",
                 "AllGather",
             ),
@@ -81,6 +99,8 @@ mod tests {
             "nccl",
             "ncclKernel_",
             "void at::native::ncclKernel",
+            "_Z99ncclDevKernel_Generic_4",
+            "_Zncc",
             "vllm::cross_device_reduce_1stage",
         ] {
             assert_eq!(of(name), None, "{name}");

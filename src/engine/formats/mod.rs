@@ -109,6 +109,8 @@ formats! {
         binary::PICKLE;
         binary::OTHER;
         unsupported_text::SPREAD_INSPECTOR_RECORDS;
+        unsupported_text::ROCPROFILER;
+        unsupported_text::TORCHCOMMS;
         unsupported_text::JSON;
         unsupported_text::CSV;
     }

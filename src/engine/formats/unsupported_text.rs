@@ -30,10 +30,47 @@ pub(super) const SPREAD_INSPECTOR_RECORDS: InputFormat = InputFormat {
            writes them)",
     tells: Provides::NOTHING,
     probe: |head| {
-        let version = b"\"inspector_output_format_version\"";
-        let first = head.first_line();
-        let is_spread = first.trim_ascii() == b"{" || first.trim_ascii() == b"[";
-        ProbeAnswer::perhaps_or_no(is_spread && memmem::find(head.bytes, version).is_some())
+        // A key at the beginning of a line, also where the records are in a text.
+        let begins = |line: &[u8]| {
+            let line = line.trim_ascii_start();
+            line.starts_with(b"\"inspector_output_format_version\"")
+        };
+        let is_log = || memmem::find(head.bytes, b" NCCL INFO ").is_some();
+        ProbeAnswer::perhaps_or_no(head.lines().any(begins) && !is_log())
+    },
+};
+
+/// A trace of rocprofiler: one JSON object, or a CSV table of kernels.
+pub(super) const ROCPROFILER: InputFormat = InputFormat {
+    name: "",
+    what: "a record of rocprofiler, which no program here reads (traces of torch.profiler are read)",
+    tells: Provides::NOTHING,
+    probe: |head| {
+        let text = head.bytes.trim_ascii_start();
+        let first: Vec<u8> = text
+            .iter()
+            .take(64)
+            .filter(|b| !b.is_ascii_whitespace())
+            .copied()
+            .collect();
+        let is_json = first.starts_with(b"{\"rocprofiler-sdk-tool\"");
+        let line = head.first_line();
+        let is_stats = line.starts_with(b"\"Name\",\"Calls\",\"TotalDurationNs\",");
+        let is_trace = line.starts_with(b"\"Kind\",\"Agent_Id\",");
+        ProbeAnswer::yes_or_no(is_json || is_stats || is_trace)
+    },
+};
+
+/// The calls that torchcomms writes (its ClogHook, version 1).
+pub(super) const TORCHCOMMS: InputFormat = InputFormat {
+    name: "",
+    what: "a log of torchcomms' calls, which no program here reads",
+    tells: Provides::NOTHING,
+    probe: |head| {
+        let line = head.first_line();
+        ProbeAnswer::yes_or_no(
+            line.starts_with(b"V|") && memmem::find(line, b"|base_timestamp=").is_some(),
+        )
     },
 };
 
@@ -122,6 +159,33 @@ mod tests {
 
     fn is(format: &InputFormat, text: &str) -> bool {
         (format.probe)(&InputHead::from_bytes(text.as_bytes())) != ProbeAnswer::No
+    }
+
+    #[test]
+    fn records_that_no_program_reads_are_named() {
+        for text in [
+            "{\"rocprofiler-sdk-tool\":[{\"metadata\":{}}]}",
+            "{\n    \"rocprofiler-sdk-tool\": [\n        {",
+            "\"Name\",\"Calls\",\"TotalDurationNs\",\"AverageNs\",\"Percentage\"\n\"f\",1,2,2,100\n",
+            "\"Kind\",\"Agent_Id\",\"Queue_Id\",\"Kernel_Name\"\n",
+        ] {
+            assert!(is(&ROCPROFILER, text), "{text}");
+        }
+        assert!(!is(&ROCPROFILER, "{\"a\": \"rocprofiler-sdk-tool\"}"));
+        assert!(is(
+            &TORCHCOMMS,
+            "V|1|base_timestamp=1714234567.890\nnew_comm|comm=world|rank=0\n"
+        ));
+        assert!(!is(&TORCHCOMMS, "V|1|\n"));
+        let version = "\"inspector_output_format_version\": \"v4.0\",\n";
+        assert!(is(
+            &SPREAD_INSPECTOR_RECORDS,
+            &format!("# notes\n```json\n{{\n  {version}")
+        ));
+        assert!(!is(
+            &SPREAD_INSPECTOR_RECORDS,
+            &format!("h:1:2 [0] NCCL INFO x\n  {version}")
+        ));
     }
 
     #[test]

@@ -130,3 +130,36 @@ fn what_has_no_kernels_is_refused() {
     out.says(&["nsys export --type sqlite --include-blobs=true stdin"]);
     feed("nccl-kernels", &[], "SQLite format 3\0").ends(2);
 }
+
+#[test]
+fn a_trace_of_the_gpu_gives_what_its_summary_gives() {
+    let head = "Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Reg/Trd,StcSMem (MB),DymSMem (MB),\
+                Bytes (MB),Throughput (MB/s),SrcMemKd,DstMemKd,Device,Ctx,GreenCtx,Strm,Name\n";
+    let rows = "100,30,11,2,1,1,64,1,1,24,0,0,,,,,NVIDIA H100 (0),1,,7,f\n\
+                160,50,12,3,1,1,64,1,1,24,0,0,,,,,NVIDIA H100 (0),1,,7,f\n\
+                170,5,13,,,,,,,,,,4.096,1.0,Pageable,Device,NVIDIA H100 (0),1,,7,[CUDA memcpy HtoD]\n";
+    let trace = format!("Processing [a.sqlite] with [cuda_gpu_trace.py]... \n{head}{rows}");
+    let summary = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n\
+                   100.0,80,2,40.0,40.0,30,50,14.142135623730951,f\n";
+    let of = |text: &str| feed("nccl-kernels", &[], text).ends(0);
+    assert_eq!(of(&trace).text(), of(summary).text());
+    assert_eq!(of(&trace).lines().len(), 2);
+}
+
+#[test]
+fn records_of_other_tools_are_named() {
+    for (text, name) in [
+        (
+            "{\"rocprofiler-sdk-tool\":[{}]}\n",
+            "a record of rocprofiler",
+        ),
+        (
+            "V|1|base_timestamp=1714234567.890\nC1|Q|work_id=1|+0.001\n",
+            "a log of torchcomms' calls",
+        ),
+    ] {
+        for program in ["nccl-kernels", "nccl-hist", "nccl-overlap"] {
+            feed(program, &[], text).ends(2).says(&[name]);
+        }
+    }
+}

@@ -45,7 +45,7 @@ impl StatsLayout {
             let columns = find_columns(names.into_iter())?;
             return Some(StatsLayout::Bars(place_columns(columns, &cells)));
         }
-        if !begins(b"Time") || !contains_header(text) {
+        if !(begins(b"Time") || begins(b"Start")) || !contains_header(text) {
             return None;
         }
         for separator in [b',', b'\t'] {
@@ -59,7 +59,8 @@ impl StatsLayout {
                 return is_last.then_some(StatsLayout::Separated { separator, columns });
             }
         }
-        let is_ours = memchr::memmem::find(text, b"Instances").is_some();
+        let has = |key: &[u8]| memchr::memmem::find(text, key).is_some();
+        let is_ours = has(b"Instances") || has(b"GrdX");
         is_ours.then(|| StatsLayout::Header(line.to_vec()))
     }
 
@@ -69,6 +70,7 @@ impl StatsLayout {
         match self {
             StatsLayout::Separated { separator, columns } => {
                 // nsys prints its progress into the same stream.
+                let line = line.trim_ascii_start();
                 let is_row = line
                     .first()
                     .is_some_and(|b| b.is_ascii_digit() || *b == b'"');
@@ -108,10 +110,12 @@ impl StatsLayout {
     }
 }
 
-/// Returns true if a line has the first columns of a summary.
-fn contains_header(line: &[u8]) -> bool {
+/// Returns true if a line has the first columns of a summary, or of a trace.
+pub(super) fn contains_header(line: &[u8]) -> bool {
     let has = |key: &[u8]| memchr::memmem::find(line, key).is_some();
-    (has(b"Time (%)") || has(b"Time(%)")) && has(b"Total Time") && line.len() < 4096
+    let is_summary = (has(b"Time (%)") || has(b"Time(%)")) && has(b"Total Time");
+    let is_trace = has(b"Start (") && has(b"Duration (") && has(b"CorrId");
+    (is_summary || is_trace) && line.len() < 4096
 }
 
 /// A field without the quotes around it.

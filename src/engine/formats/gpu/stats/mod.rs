@@ -4,11 +4,14 @@
 //!
 //! A report is known by its columns: `Total Time`, `Instances` and `Name`. cuda_gpu_sum (gpusum), which has copies too, is
 //! read where its kernels have no report of their own: it has a `Category`, and the name is the `Operation`.
+//! cuda_gpu_trace (gputrace) has a row for each kernel; they are added up where no report has sums.
 
 mod columns;
 mod json_objects;
 mod limits;
 mod number;
+mod traced;
+mod wrapped;
 
 use crate::error::Result;
 use crate::formats::{InputFormat, ProbeAnswer, Provides, ordered};
@@ -17,6 +20,7 @@ use crate::source::Input;
 use columns::StatsLayout;
 use limits::MAX_STATS_BYTES;
 use memchr::memmem;
+use wrapped::{UnwrappedLine, UnwrappedLines};
 
 /// The format.
 pub(in crate::formats) const FORMAT: InputFormat = InputFormat {
@@ -26,7 +30,8 @@ pub(in crate::formats) const FORMAT: InputFormat = InputFormat {
     probe: |head| {
         let has = |key: &[u8]| memmem::find(head.bytes, key).is_some();
         let has_times = has(b"Time (%)") || has(b"Time(%)");
-        match has_times && has(b"Total Time (") {
+        let is_summary = has_times && has(b"Total Time (");
+        match is_summary || has(b"Duration (") && has(b"CorrId") && has(b"GrdX") {
             true => head.probe_recorder(true),
             false => ProbeAnswer::No,
         }
@@ -65,6 +70,8 @@ pub struct StatsKernel {
     pub percent: Option<f64>,
     /// The report has copies too.
     has_copies: bool,
+    /// It is one launch of a trace.
+    is_launch: bool,
 }
 
 impl StatsKernel {
@@ -110,27 +117,34 @@ pub fn read_stats(input: &Input, by_grid: bool) -> Result<StatsOutput> {
 /// Reads the text of an output, as [`read_stats`] does.
 pub fn parse_stats(text: &[u8], by_grid: bool) -> StatsOutput {
     let (mut account, mut kernels) = (Account::default(), Vec::new());
+    let mut launches = traced::TracedKernels::new(by_grid);
     let mut layout = None;
     let mut objects = json_objects::StatsObjects::default();
-    for line in text.split_inclusive(|&b| b == b'\n') {
-        let line = line.strip_suffix(b"\n").unwrap_or(line);
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if let Some(begun) = StatsLayout::from_header(line) {
+    for UnwrappedLine { line, pieces } in UnwrappedLines::new(text) {
+        (1..pieces).for_each(|_| account.count_line(LineClass::Other));
+        let Some(line) = line else {
+            account.count_line(LineClass::Foreign);
+            continue;
+        };
+        if let Some(begun) = StatsLayout::from_header(&line) {
             layout = Some(begun);
             account.count_line(LineClass::Other);
             continue;
         }
         let row = match &mut layout {
-            Some(of) => of.read_line(line),
-            None => objects.read_line(line),
+            Some(of) => of.read_line(&line),
+            None => objects.read_line(&line),
         };
         match row {
             StatsLine::Kernel(kernel) => {
-                kernels.push(*kernel);
+                match kernel.is_launch {
+                    true => launches.add_launch(*kernel),
+                    false => kernels.push(*kernel),
+                }
                 account.count_line(LineClass::Call);
             }
             StatsLine::Damaged => {
-                account.count_damaged_line("a row of the kernel summary", line);
+                account.count_damaged_line("a row of the kernel summary", &line);
             }
             StatsLine::Other => account.count_line(LineClass::Other),
             StatsLine::End => {
@@ -144,6 +158,9 @@ pub fn parse_stats(text: &[u8], by_grid: bool) -> StatsOutput {
         kernels.retain(|kernel| !kernel.has_copies);
     }
     let is_by_grid = |kernel: &StatsKernel| kernel.launched.is_some();
+    if kernels.is_empty() || by_grid && !kernels.iter().any(is_by_grid) {
+        kernels.extend(launches.into_kernels());
+    }
     if kernels.iter().any(is_by_grid) && !kernels.iter().all(is_by_grid) {
         kernels.retain(|kernel| is_by_grid(kernel) == by_grid);
     }
@@ -179,6 +196,12 @@ enum StatsField {
     Name,
     /// `CUDA_KERNEL`, or a kind of copy.
     Category,
+    /// Of a launch.
+    Start,
+    Duration,
+    /// A direction of the grid or of the block, from 0.
+    GridSide(usize),
+    BlockSide(usize),
     /// Anything else.
     Other,
 }
@@ -204,6 +227,14 @@ impl StatsField {
             b"BlockXYZ" => StatsField::Block,
             b"Name" | b"Operation" => StatsField::Name,
             b"Category" => StatsField::Category,
+            b"Start" => StatsField::Start,
+            b"Duration" => StatsField::Duration,
+            b"GrdX" => StatsField::GridSide(0),
+            b"GrdY" => StatsField::GridSide(1),
+            b"GrdZ" => StatsField::GridSide(2),
+            b"BlkX" => StatsField::BlockSide(0),
+            b"BlkY" => StatsField::BlockSide(1),
+            b"BlkZ" => StatsField::BlockSide(2),
             _ => StatsField::Other,
         };
         let ns = match unit {
@@ -219,6 +250,9 @@ impl StatsField {
 /// Finds the field and the unit of each column; `None` if the report is not one of kernels.
 fn find_columns<'n>(names: impl Iterator<Item = &'n [u8]>) -> Option<Vec<(StatsField, u64)>> {
     let mut columns: Vec<(StatsField, u64)> = names.map(StatsField::from_name).collect();
+    if traced::are_columns_of_trace(&columns) {
+        return Some(columns);
+    }
     // Of old headers only the total names its unit.
     let total = columns
         .iter()
@@ -245,7 +279,14 @@ fn parse_row<'f>(fields: impl Iterator<Item = ((StatsField, u64), &'f [u8])>) ->
             category = Some(*text);
         }
     });
-    let kernel = parse_kernel(fields);
+    let fields: Vec<_> = fields.collect();
+    if fields
+        .iter()
+        .any(|((field, _), _)| *field == StatsField::Duration)
+    {
+        return traced::parse_launch(&fields);
+    }
+    let kernel = parse_kernel(fields.into_iter());
     let category = category.map(<[u8]>::trim_ascii);
     match (kernel, category) {
         (_, Some(category)) if category != b"CUDA_KERNEL" => StatsLine::Other,
@@ -281,7 +322,7 @@ fn parse_kernel<'f>(
             StatsField::Grid => grid = number::parse_three(text),
             StatsField::Block => block = number::parse_three(text),
             StatsField::Name => name = Some(text.trim_ascii()),
-            StatsField::Category | StatsField::Other => {}
+            _ => {}
         }
     }
     let (total, instances) = (total?, instances.filter(|&n| n > 0)?);
@@ -299,6 +340,7 @@ fn parse_kernel<'f>(
         },
         percent,
         has_copies: false,
+        is_launch: false,
     })
 }
 

@@ -73,6 +73,100 @@ fn every_layout_is_read() {
     }
 }
 
+/// A report as a table and as columns, wide enough to be cut by a terminal.
+fn wide_reports() -> [String; 2] {
+    let sides = [9, 17, 11, 9, 9, 62].map(|width| "-".repeat(width));
+    let rule = format!("+{}+\n", sides.join("+"));
+    let table = format!(
+        "{rule}| Time(%) | Total Time (ns) | Instances | Minimum | Maximum | {:^60} |\n{rule}\
+         |    99.9 |         1234567 |      1000 |       1 |       9 | {NAME:<60} |\n\
+         |     0.1 |               5 |         1 |       5 |       5 | {:<60} |\n{rule}",
+        "Name", "nvjet_tst"
+    );
+    let column = format!(
+        " Time (%)  Total Time (ns)  Instances  Min (ns)  Max (ns)  {:^60}\n \
+         --------  ---------------  ---------  --------  --------  {}\n     \
+         99.9          1234567       1000         1         9  {NAME:<60}\n      \
+         0.1                5          1         5         5  {:<60}\n\n",
+        "Name",
+        "-".repeat(60),
+        "nvjet_tst"
+    );
+    [table, column]
+}
+
+#[test]
+fn reports_in_other_text_and_cut_by_a_terminal_are_read() {
+    let expected = vec![
+        (NAME.to_owned(), 1_234_567, 1_000),
+        ("nvjet_tst".to_owned(), 5, 1),
+    ];
+    let csv = format!(
+        "Time (%),Total Time (ns),Instances,Min (ns),Max (ns),Name\n\
+         99.9,1234567,1000,1,9,\"{NAME}\"\n0.1,5,1,5,5,nvjet_tst\n"
+    );
+    let [table, column] = wide_reports();
+    for text in [&csv, &table, &column] {
+        assert_eq!(names(text, false), expected, "{text}");
+        for mark in ["    ", "> ", "[1,0]<stdout>:", "2026-03-02T15:19:59.123Z "] {
+            let marked: String = text.lines().map(|line| format!("{mark}{line}\n")).collect();
+            assert_eq!(names(&marked, false), expected, "{marked}");
+        }
+        // Lines of another rank between them.
+        let tagged = text
+            .lines()
+            .map(|line| format!("[1,0]<stdout>:{line}\n[1,1]<stderr>:loading\n"));
+        assert_eq!(names(&tagged.collect::<String>(), false), expected);
+    }
+    for (text, widths) in [(&table, 40..120), (&column, 40..120)] {
+        for width in widths {
+            let pieces = text.lines().flat_map(|line| match line.len() {
+                0 => vec![""],
+                _ => line
+                    .as_bytes()
+                    .chunks(width)
+                    .map(|piece| std::str::from_utf8(piece).unwrap())
+                    .collect(),
+            });
+            let cut: String = pieces.map(|piece| format!("{piece}\n")).collect();
+            let read = parse_stats(cut.as_bytes(), false);
+            let is_whole = read.kernels.len() == 2;
+            // The first line of a header must have the columns that show it to be one.
+            assert!(is_whole || width < 66, "{width}: {cut}\n{read:?}");
+            if is_whole {
+                assert_eq!(names(&cut, false), expected);
+            }
+        }
+    }
+    let (before, after) = csv.split_at(csv.find("g>").unwrap());
+    assert_eq!(names(&format!("{before}\n{after}"), false), expected);
+}
+
+#[test]
+fn a_trace_is_added_up_where_no_report_has_sums() {
+    let head = "Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Reg/Trd,StcSMem (MB),DymSMem (MB),\
+                Bytes (MB),Throughput (MBps),SrcMemKd,DstMemKd,Device,Ctx,Strm,Name\n";
+    let rows = "100,30,11,2,1,1,64,1,1,24,0.000,0.000,,,,,NVIDIA H100 (0),1,7,\"f(int, int)\"\n\
+                160,50,12,3,1,1,64,1,1,24,0.000,0.000,,,,,NVIDIA H100 (0),1,7,\"f(int, int)\"\n\
+                170,5,13,,,,,,,,,,4.096,1.0,Pageable,Device,NVIDIA H100 (0),1,7,[CUDA memcpy HtoD]\n\
+                180,7,14,1,1,1,32,1,1,24,0.000,0.000,,,,,NVIDIA H100 (0),1,7,g\n";
+    let text = format!("Processing [a.sqlite] with [cuda_gpu_trace.py]... \n{head}{rows}\n");
+    let both = [("f(int, int)".to_owned(), 80, 2), ("g".to_owned(), 7, 1)];
+    assert_eq!(names(&text, false), both);
+    let read = parse_stats(text.as_bytes(), false);
+    let first = read.kernels[0].summary;
+    assert_eq!((first.median, first.min, first.max), (Some(40.0), 30, 50));
+    assert_eq!(read.printed_percent(), None);
+    assert_eq!(names(&text, true).len(), 3);
+    let sums = "Time (%),Total Time (ns),Instances,Min (ns),Max (ns),Name\n100.0,80,2,30,50,h\n\n";
+    assert_eq!(
+        names(&format!("{sums}{text}"), false),
+        [("h".to_owned(), 80, 2)]
+    );
+    let damaged = text.replace(",50,12,", ",x,12,");
+    assert_eq!(parse_stats(damaged.as_bytes(), false).account.damaged, 1);
+}
+
 #[test]
 fn other_reports_are_passed_over() {
     let text = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Style,Range\n\
