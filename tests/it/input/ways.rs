@@ -1,6 +1,6 @@
 //! Every way in gives one answer: a file, `<`, a pipe, `/dev/stdin`, packed files, and a pipe that rests.
 
-use crate::support::{Work, bins, captured, gzip, root, zstd};
+use crate::support::{Work, arg, bins, captured, feed, gzip, root, run, zstd};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -194,11 +194,61 @@ pub(super) fn samples() -> Vec<(String, Vec<u8>)> {
     all
 }
 
+/// Logs whose encoding changes: another program appended to them. Each with the text that the first part has.
+fn logs_of_two_encodings() -> [(String, Vec<u8>); 3] {
+    let log = String::from_utf8(unpacked(&captured("jax").join("nccl.log.gz"))).unwrap();
+    let lines: Vec<&str> = log.split_inclusive('\n').take(400).collect();
+    let (first, rest) = (lines[..300].concat(), lines[300..].concat());
+    let units =
+        |text: &str| -> Vec<u8> { text.encode_utf16().flat_map(u16::to_le_bytes).collect() };
+    [
+        (
+            "UTF-16, then UTF-8".to_owned(),
+            [units(&first), rest.clone().into_bytes()].concat(),
+        ),
+        (
+            "UTF-8, then UTF-16".to_owned(),
+            [first.clone().into_bytes(), units(&rest)].concat(),
+        ),
+        (
+            "a short head, then UTF-16".to_owned(),
+            [b"job 1\n".to_vec(), units(&log)].concat(),
+        ),
+    ]
+}
+
+#[test]
+fn an_encoding_that_changes_is_damage() {
+    let work = Work::new();
+    // The last one's first bytes are those of no text.
+    for (what, bytes) in logs_of_two_encodings().into_iter().take(2) {
+        let plain = work.file("two.log", &bytes);
+        let gz = work.file("two.log.gz", gzip(&bytes));
+        for program in ["nccl-comms", "nccl-agg", "nccl-check", "nccl-steps"] {
+            for jobs in ["-j1", "-j4"] {
+                for path in [&plain, &gz] {
+                    let out = run(program, &[arg(path), jobs]);
+                    assert_eq!(out.code, Some(1), "{program}, {what}: {}", out.stderr);
+                    assert!(
+                        out.stderr.contains("UTF-16"),
+                        "{program}, {what}: {}",
+                        out.stderr
+                    );
+                }
+                let out = feed(program, &[jobs], bytes.clone());
+                assert_eq!(out.code, Some(1), "{program}, {what}: {}", out.stderr);
+            }
+        }
+    }
+}
+
 #[test]
 fn every_way_in_gives_one_answer() {
     let work = Work::new();
     let mut wrong = Vec::new();
-    for (what, bytes) in samples() {
+    let empty = [("nothing".to_owned(), Vec::new())];
+    let odd = logs_of_two_encodings().into_iter().chain(empty);
+    for (what, bytes) in samples().into_iter().chain(odd) {
         let plain = work.file("sample", &bytes);
         let gz = work.file("sample.gz", gzip(&bytes));
         let zst = work.file("sample.zst", zstd(&bytes));

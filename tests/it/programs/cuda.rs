@@ -1,6 +1,6 @@
 //! nccl-cuda: the timeline and the sums of Alnair's interposer, and whether they agree.
 
-use crate::support::{Csv, data, run};
+use crate::support::{Csv, Work, arg, data, feed, gzip, run, sh};
 use std::path::Path;
 
 #[test]
@@ -48,6 +48,24 @@ fn the_runs_of_the_original_agree_where_nothing_was_lost() {
     )
     .ends(0);
     assert!(gap.stderr.contains("1 of cuMemFree, 1 of cuMemcpyH2D, 1 of cuMemcpyD2H, 1 of cudaMemcpy, 2 of cudaMemcpyAsync"), "{}", gap.stderr);
+}
+
+#[test]
+fn an_empty_input_is_an_emptied_one_however_it_comes() {
+    let work = Work::new();
+    let plain = work.file("metrics.log", "");
+    let gz = work.file("metrics.log.gz", gzip(b""));
+    let dir = work.dir().to_owned();
+    for out in [
+        run("nccl-cuda", &[arg(&plain)]),
+        run("nccl-cuda", &[arg(&gz)]),
+        feed("nccl-cuda", &[], ""),
+        sh(&dir, "nccl-cuda <metrics.log"),
+        sh(&dir, "nccl-cuda <metrics.log.gz"),
+    ] {
+        let out = out.ends(0).says(&["a file is empty"]);
+        assert_eq!(out.lines().len(), 1, "{}", out.text());
+    }
 }
 
 #[test]

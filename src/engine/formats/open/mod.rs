@@ -5,7 +5,9 @@ mod each;
 mod recognise;
 
 pub use each::{InputOpener, InputOutcomes, for_each_input, report_no_calls};
-pub use recognise::{RecorderKind, is_log, open_input, open_recorded, open_recorded_pipe};
+pub use recognise::{
+    RecorderKind, is_empty_input, is_log, open_input, open_recorded, open_recorded_pipe,
+};
 
 use super::lines::{self, RowVisitor};
 use super::{FormatReader, InputFormat, Provides, RecognisedFormat, gpu, kineto, nsys, ordered};

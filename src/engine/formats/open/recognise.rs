@@ -23,6 +23,12 @@ pub fn open_input<V>(
     recognise_input(origin, Input::open(origin, source, BLOCK_REJOINER)?, needs)
 }
 
+/// Returns true for an input without a byte of text, however it comes.
+pub fn is_empty_input(origin: &InputName, source: source::Options) -> bool {
+    let input = Input::open(origin, source, BLOCK_REJOINER);
+    input.is_ok_and(|input| input.read_head().is_ok_and(|head| head.bytes.is_empty()))
+}
+
 /// Waits until the bytes that have come decide the format.
 ///
 /// # Errors

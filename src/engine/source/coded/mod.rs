@@ -8,6 +8,8 @@ pub(super) use limits::ENCODING_HEAD_BYTES;
 pub use packed::UnpackDamage;
 pub(super) use packed::{PackCodec, UnpackDamageSlot, check_length};
 
+pub use utf16::contains_utf16_text;
+
 use super::read::read_first_bytes;
 use std::io::{self, Cursor, Read};
 
@@ -28,7 +30,7 @@ pub(super) fn decode_text(
     let codec = PackCodec::detect_codec(&magic);
     let whole = Box::new(Cursor::new(magic).chain(bytes));
     let unpacked = packed::open_unpacker(codec, whole, damage)?;
-    let (reader, is_utf16) = utf16::decode_utf16(unpacked)?;
+    let (reader, is_utf16) = utf16::decode_utf16(unpacked, damage)?;
     Ok(DecodedText {
         reader,
         is_packed: codec.is_some(),

@@ -118,7 +118,8 @@ pub(super) fn open_unpacker(
     }))
 }
 
-fn record_damage(trouble: &UnpackDamageSlot, what: String, is_lost: bool) {
+/// Notes the first damage of an input.
+pub(super) fn record_damage(trouble: &UnpackDamageSlot, what: String, is_lost: bool) {
     let mut trouble = lock_mutex(trouble);
     trouble.get_or_insert(UnpackDamage { what, is_lost });
 }

@@ -1,6 +1,7 @@
 //! Text in UTF-16, as the `>` of Windows' PowerShell writes it, read as UTF-8.
 
-use super::limits::ENCODING_HEAD_BYTES;
+use super::limits::{ENCODING_HEAD_BYTES, MIN_OTHER_TEXT_BYTES, MIN_UTF16_LETTERS};
+use super::packed::{UnpackDamageSlot, record_damage};
 use crate::source::read::read_first_bytes;
 use encoding_rs::{Encoding, UTF_16BE, UTF_16LE};
 use encoding_rs_io::DecodeReaderBytesBuilder;
@@ -9,8 +10,12 @@ use std::io::{self, Cursor, Read};
 /// A reader of text in a known encoding.
 pub(super) type DecodedTextReader = Box<dyn Read + Send>;
 
-/// Returns the text of `reader` in UTF-8, and whether it is UTF-16.
-pub(super) fn decode_utf16(mut reader: DecodedTextReader) -> io::Result<(DecodedTextReader, bool)> {
+/// Returns the text of `reader` in UTF-8, and whether it is UTF-16. Text of another encoding after it is noted in
+/// `damage`.
+pub(super) fn decode_utf16(
+    mut reader: DecodedTextReader,
+    damage: &UnpackDamageSlot,
+) -> io::Result<(DecodedTextReader, bool)> {
     let head = read_first_bytes(&mut *reader, ENCODING_HEAD_BYTES)?;
     let encoding = detect_utf16(&head);
     let whole = Cursor::new(head).chain(reader);
@@ -20,7 +25,7 @@ pub(super) fn decode_utf16(mut reader: DecodedTextReader) -> io::Result<(Decoded
             DecodeReaderBytesBuilder::new()
                 .encoding(encoding)
                 .strip_bom(true)
-                .build(whole),
+                .build(OneEncoding::new(whole, damage)),
         ),
     };
     Ok((text, encoding.is_some()))
@@ -75,6 +80,76 @@ fn is_mostly_ascii(bytes: &[u8]) -> bool {
     6 * ascii.count() > 5 * bytes.len()
 }
 
+/// Returns true for a line of bytes with text in UTF-16: ASCII with a zero beside each letter. A file that does
+/// not begin as UTF-16 is read as bytes; another program may have appended such lines.
+pub fn contains_utf16_text(line: &[u8]) -> bool {
+    let Some(first) = memchr::memchr(0, line) else {
+        return false;
+    };
+    let mut pairs = line[first..].chunks_exact(2).take(MIN_UTF16_LETTERS);
+    pairs.len() == MIN_UTF16_LETTERS
+        && pairs.all(|pair| pair[0] == 0 && is_ascii_text(pair[1].into()))
+}
+
+/// Bytes of UTF-16, in which text of one byte for each letter is noted as damage: it would be read as other letters.
+struct OneEncoding<R> {
+    inner: R,
+    damage: UnpackDamageSlot,
+    given: u64,
+    /// ASCII bytes that follow each other.
+    run: usize,
+    /// Letters of NCCL's name that follow each other.
+    named: usize,
+    is_noted: bool,
+}
+
+impl<R> OneEncoding<R> {
+    fn new(inner: R, damage: &UnpackDamageSlot) -> OneEncoding<R> {
+        OneEncoding {
+            inner,
+            damage: UnpackDamageSlot::clone(damage),
+            given: 0,
+            run: 0,
+            named: 0,
+            is_noted: false,
+        }
+    }
+
+    fn look_at(&mut self, byte: u8) {
+        const NAME: &[u8] = b"NCCL";
+        self.run = match is_ascii_text(byte.into()) {
+            true => self.run + 1,
+            false => 0,
+        };
+        self.named = match NAME.get(self.named) {
+            Some(&next) if next == byte => self.named + 1,
+            _ => usize::from(byte == b'N'),
+        };
+        self.given += 1;
+        if self.run >= MIN_OTHER_TEXT_BYTES || self.named == NAME.len() {
+            let from = self.given - self.run as u64;
+            let what = format!(
+                "the text is UTF-16 up to byte {from} and goes on in another encoding: what follows is lost"
+            );
+            record_damage(&self.damage, what, true);
+            self.is_noted = true;
+        }
+    }
+}
+
+impl<R: Read> Read for OneEncoding<R> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(to)?;
+        for &byte in &to[..n] {
+            if self.is_noted {
+                break;
+            }
+            self.look_at(byte);
+        }
+        Ok(n)
+    }
+}
+
 fn is_ascii_text(unit: u16) -> bool {
     matches!(unit, 0x09 | 0x0a | 0x0d | 0x1b | 0x20..=0x7e)
 }
@@ -97,10 +172,49 @@ mod tests {
     }
 
     fn read(bytes: &[u8]) -> (Vec<u8>, bool) {
-        let (mut reader, is_utf16) = decode_utf16(Box::new(Cursor::new(bytes.to_vec()))).unwrap();
+        let (text, is_utf16, damage) = read_with_damage(bytes);
+        assert_eq!(damage, None);
+        (text, is_utf16)
+    }
+
+    fn read_with_damage(bytes: &[u8]) -> (Vec<u8>, bool, Option<String>) {
+        let damage = UnpackDamageSlot::default();
+        let bytes = Box::new(Cursor::new(bytes.to_vec()));
+        let (mut reader, is_utf16) = decode_utf16(bytes, &damage).unwrap();
         let mut text = Vec::new();
         reader.read_to_end(&mut text).unwrap();
-        (text, is_utf16)
+        let damage = damage.lock().unwrap().take();
+        (text, is_utf16, damage.map(|damage| damage.what))
+    }
+
+    #[test]
+    fn another_encoding_after_utf_16_is_damage() {
+        for big in [false, true] {
+            for after in [
+                "h:1:2 [0] NCCL INFO x\n",
+                "completed step: 5, seconds: 1.25, loss 2\n",
+            ] {
+                let first = bytes(
+                    &format!("\u{feff}{TEXT}训练日志：第一步开始了\n").repeat(40),
+                    big,
+                );
+                let (text, is_utf16, damage) =
+                    read_with_damage(&[&first[..], after.as_bytes()].concat());
+                assert!(is_utf16 && String::from_utf8_lossy(&text).contains(TEXT));
+                let from = format!("UTF-16 up to byte {} ", first.len());
+                let damage = damage.unwrap();
+                // The line end's zero byte may be before or after its letter.
+                let from_end = format!("UTF-16 up to byte {} ", first.len() - 1);
+                assert!(
+                    damage.contains(&from) || damage.contains(&from_end),
+                    "{damage}"
+                );
+            }
+        }
+        assert!(contains_utf16_text(&bytes("host:1:2 [0]", false)));
+        assert!(contains_utf16_text(&bytes("host:1:2 [0]", true)));
+        assert!(!contains_utf16_text(b"host:1:2 [0] NCCL\0INFO"));
+        assert!(!contains_utf16_text(&[0; 99]) && !contains_utf16_text(b"h\0o\0"));
     }
 
     #[test]

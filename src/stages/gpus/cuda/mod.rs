@@ -158,9 +158,7 @@ pub fn read_cuda_logs(
     let mut found = CudaSummary::default();
     let mut outcome = InputOutcomes::new(origins);
     for origin in origins {
-        let is_empty =
-            |path: &std::path::Path| path.metadata().is_ok_and(|m| m.is_file() && m.len() == 0);
-        if origin.path().is_some_and(is_empty) {
+        if open::is_empty_input(origin, source) {
             found.emptied += 1;
             outcome.add_result(origin, Ok(()), report)?;
             continue;

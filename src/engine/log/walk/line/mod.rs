@@ -17,6 +17,7 @@ use crate::grammar::nccl_tests;
 use crate::grammar::trainer::{Recogniser, TrainerRecord};
 use crate::grammar::wrap::{self, UnwrappedText};
 use crate::report::account::LineClass;
+use crate::source::contains_utf16_text;
 use commit::UnwrappedFileLine;
 pub use cut_place::classify_cut;
 use memchr::{memchr, memmem};
@@ -149,6 +150,8 @@ impl<'a, V: LogVisitor> ChunkWalk<'_, V> {
             v.add_tail(line, TailLikeness::Nccl);
         } else if self.may_end_come() && is_call_tail(line) {
             v.add_tail(line, TailLikeness::Call);
+        } else if contains_utf16_text(line) {
+            v.set_damage(0, "text in one encoding: the line is UTF-16");
         } else if found.is_empty() && (self.waiting.is_message_open() || self.has_message_head) {
             v.add_tail(line, TailLikeness::Any);
         }
