@@ -263,13 +263,68 @@ pub fn accesses(data: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     RUN.iter().map(&mut one).collect()
 }
 
+/// Small logs: the calls and step lines of the made ones, without their long initialisations.
+static SMALL_LOGS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
+    let is_kept = |line: &&[u8]| {
+        let has = |word: &[u8]| memchr::memmem::find(line, word).is_some();
+        has(b"opCount") || has(b"Init COMPLETE") || !has(b"NCCL INFO")
+    };
+    let cut = |log: &Vec<u8>| {
+        let lines = log.split_inclusive(|&b| b == b'\n').filter(is_kept);
+        let all: Vec<&[u8]> = lines.collect();
+        let every = 1 + all.len() / 24;
+        let some: Vec<&[u8]> = all.into_iter().step_by(every).collect();
+        some.concat()
+    };
+    LOGS.iter().map(cut).collect()
+});
+
+/// A small log with up to a dozen changes.
+pub fn drawn_small(u: &mut Unstructured<'_>) -> libfuzzer_sys::arbitrary::Result<Vec<u8>> {
+    changed(&SMALL_LOGS, u)
+}
+
+/// A small log as it was made.
+pub fn whole_small(u: &mut Unstructured<'_>) -> Vec<u8> {
+    let which = u.int_in_range(0..=SMALL_LOGS.len() - 1).unwrap_or(0);
+    SMALL_LOGS[which].clone()
+}
+
+/// See [`drawn_small`].
+pub fn small_log(data: &[u8]) -> Vec<u8> {
+    drawn_small(&mut Unstructured::new(data)).unwrap_or_default()
+}
+
+/// A log as the stages' options read it: `drawn_small` in pieces, each cut anywhere.
+pub fn pieces<'l>(log: &'l [u8], u: &mut Unstructured<'_>) -> Vec<&'l [u8]> {
+    let mut cuts: Vec<usize> = (0..u.int_in_range(0..=5).unwrap_or(0))
+        .map(|_| u.int_in_range(0..=log.len()).unwrap_or(0))
+        .collect();
+    cuts.extend([0, log.len()]);
+    cuts.sort_unstable();
+    cuts.windows(2)
+        .map(|ends| &log[ends[0]..ends[1]])
+        .filter(|piece| !piece.is_empty())
+        .collect()
+}
+
+/// Files of `testdata`, as they are.
+pub fn samples(paths: &[&str]) -> Vec<Vec<u8>> {
+    const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata/");
+    let read = |path: &&str| std::fs::read([HERE, path].concat()).expect("a sample");
+    paths.iter().map(read).collect()
+}
+
 /// A record with up to a dozen changes, drawn from `data`.
 pub fn record(data: &[u8]) -> Vec<u8> {
     changed(&RECORDS, &mut Unstructured::new(data)).unwrap_or_default()
 }
 
 /// One of `all` with up to a dozen changes.
-fn changed(all: &[Vec<u8>], u: &mut Unstructured<'_>) -> libfuzzer_sys::arbitrary::Result<Vec<u8>> {
+pub fn changed(
+    all: &[Vec<u8>],
+    u: &mut Unstructured<'_>,
+) -> libfuzzer_sys::arbitrary::Result<Vec<u8>> {
     let which = u.int_in_range(0..=all.len() - 1)?;
     let mut log = all[which].clone();
     for _ in 0..u.int_in_range(0..=12)? {

@@ -10,7 +10,7 @@ mod growing_log;
 mod labels;
 mod limits;
 pub mod messages;
-mod metrics;
+pub mod metrics;
 mod pace;
 pub mod page;
 pub mod processes;

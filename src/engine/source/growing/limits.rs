@@ -30,8 +30,9 @@ pub(super) const MAX_UNHEARD_GROWTHS: u8 = 3;
 /// gets 1 MiB.
 pub(super) const MAX_BYTES_AFTER_SIGNAL: usize = 1 << 20;
 
-/// A pipe without new bytes for this time is idle.
-pub(super) const PIPE_IDLE_TIME: Duration = Duration::from_millis(20);
+/// A pipe without new bytes for this time is idle. The fuzz target of pipes that rest makes many of them.
+pub(super) const PIPE_IDLE_TIME: Duration =
+    Duration::from_millis(if cfg!(fuzzing) { 1 } else { 20 });
 
 /// The time after which a pipe that never rests is reported like an idle one, unless
 /// [`MIN_BYTES_HANDED_OVER`] have come, which fill a chunk anyway.
