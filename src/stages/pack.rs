@@ -53,8 +53,8 @@ pub struct PackedPart {
     pub skipped: bool,
 }
 
-/// Packs `origins`, and gives what was made of each to `take`, in order. An input that cannot be read, or whose
-/// part cannot be written, is reported, and the others are packed.
+/// Packs `origins`, and gives what was made of each to `take`, in order. An input that cannot be read, or a
+/// part that cannot be written, is reported, and the others are packed.
 ///
 /// # Errors
 /// The folder cannot be made; those of `take`.
@@ -71,7 +71,7 @@ pub fn pack_inputs(
     if origins.len() > 1 {
         alone.log.jobs = 1;
     }
-    let pack = |origin| InputPacker::new(origin, options, &alone)?.pack(progress);
+    let pack = |origin| InputPacker::new(origin, options, &alone)?.pack_input(progress);
     pool::map_in_order(read.log.jobs, origins.iter(), pack, |packed| match packed {
         Ok(packed) => take(&packed),
         Err(e @ Error::Damaged(_)) => Err(e),
@@ -123,10 +123,10 @@ impl<'p> InputPacker<'p> {
         })
     }
 
-    fn pack(self, progress: &dyn Progress) -> Result<PackedPart> {
+    fn pack_input(self, progress: &dyn Progress) -> Result<PackedPart> {
         if let Some(facts) = self.read_finished_part() {
             progress.advance(self.source.bytes);
-            return self.describe(Some(&facts), true);
+            return self.describe_part(Some(&facts), true);
         }
         let input = Input::open(self.origin, self.read.source, BLOCK_REJOINER)?;
         if is_archive(&input.read_head()?.bytes) {
@@ -141,7 +141,7 @@ impl<'p> InputPacker<'p> {
             Ok(())
         })?;
         let facts = self.read_finished_part();
-        self.describe(facts.as_ref(), false)
+        self.describe_part(facts.as_ref(), false)
     }
 
     /// Reads the facts of a whole part of this input that is there already.
@@ -181,7 +181,7 @@ impl<'p> InputPacker<'p> {
                 io::copy(&mut File::open(path)?, out).map(|_| ())
             })?;
         }
-        self.describe(None, is_there)
+        self.describe_part(None, is_there)
     }
 
     /// Writes a file that gets its name when all of it is written.
@@ -208,7 +208,7 @@ impl<'p> InputPacker<'p> {
         written().map_err(|cause| failed_at(path, cause))
     }
 
-    fn describe(&self, facts: Option<&PartFacts>, skipped: bool) -> Result<PackedPart> {
+    fn describe_part(&self, facts: Option<&PartFacts>, skipped: bool) -> Result<PackedPart> {
         let meta = fs::metadata(&self.part).map_err(|cause| failed_at(&self.part, cause))?;
         let totals = facts.map(|facts| &facts.totals);
         let found = totals.map(|totals| totals.found).unwrap_or_default();

@@ -49,7 +49,7 @@ pub struct InputDifferences {
 
 impl InputDifferences {
     /// Compares `origins` with the paths of a manifest.
-    pub fn compare(expected: &[PathBuf], origins: &[InputName]) -> InputDifferences {
+    pub fn compare_inputs(expected: &[PathBuf], origins: &[InputName]) -> InputDifferences {
         // How often each is expected, and there.
         let mut all: BTreeMap<PathBuf, (usize, usize)> = BTreeMap::new();
         for path in expected {
@@ -96,10 +96,10 @@ mod tests {
                 .collect()
         };
         let whole = of(&["a.log", "b.log", "./sub/./c.log"]);
-        let found = InputDifferences::compare(&expected, &whole);
+        let found = InputDifferences::compare_inputs(&expected, &whole);
         assert_eq!(found, InputDifferences::default());
         let other = of(&["a.log", "./a.log", "d.log", "b.log"]);
-        let found = InputDifferences::compare(&expected, &other);
+        let found = InputDifferences::compare_inputs(&expected, &other);
         let names = |names: &[&str]| {
             names
                 .iter()

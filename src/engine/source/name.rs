@@ -107,7 +107,7 @@ impl InputName {
         }
     }
 
-    /// Returns the path that tells the input apart from others: of a copy or a part that of what was copied.
+    /// Returns the path that distinguishes the input from others: of a copy or a part that of what was copied.
     pub fn source_path(&self) -> PathBuf {
         match (self, self.path()) {
             (InputName::Copy(..) | InputName::Part(_), _) | (_, None) => self.name().into(),

@@ -183,7 +183,7 @@ impl ProgramRun {
         let origins = listed.concat();
         if let Some(list) = &input.expect_inputs {
             let expected = source::read_manifest(list)?;
-            report.report_differences(&InputDifferences::compare(&expected, &origins));
+            report.report_differences(&InputDifferences::compare_inputs(&expected, &origins));
         }
         if origins.iter().filter(|o| o.is_stdin()).count() > 1 {
             bail!("standard input (-) can be named only once");

@@ -7,7 +7,7 @@
 use super::PartDamage;
 use super::columns::{ColumnPacker, ColumnReader, ColumnUnpacker, Last, write_varint};
 use super::limits::{FRAME_TEXT_BYTES, MAX_DIGIT_RUNS, MAX_TEMPLATES};
-use super::line_split::{Hole, LineTemplate, SplitLine};
+use super::line_split::{CallLineTemplate, Hole, SplitLine};
 use rustc_hash::FxHashMap;
 use std::io;
 
@@ -95,7 +95,7 @@ impl FrameEncoder {
 
     /// Takes a call's line apart and returns the number of its template.
     fn split_call(&mut self, line: &[u8]) -> Option<usize> {
-        if !self.split.split(line) {
+        if !self.split.split_line(line) {
             return None;
         }
         let template = &self.split.template;
@@ -199,7 +199,7 @@ impl FrameColumns {
             };
             let template = templates.get(at).ok_or(PartDamage::Columns)?;
             let mut runs = digits.iter_mut();
-            template.join(
+            template.join_line(
                 |hole| match hole {
                     Hole::Digits(_) => {
                         let (column, last) = runs.next().ok_or(PartDamage::Columns)?;
@@ -220,12 +220,12 @@ impl FrameColumns {
         is_whole.then_some(()).ok_or(PartDamage::Columns)
     }
 
-    fn read_templates(&self) -> Result<Vec<LineTemplate>, PartDamage> {
+    fn read_templates(&self) -> Result<Vec<CallLineTemplate>, PartDamage> {
         let mut bytes = ColumnReader::new(&self.templates);
         let mut templates = Vec::new();
         while !bytes.is_empty() {
             let len = bytes.take_length()?;
-            let template = LineTemplate::parse(bytes.take_bytes(len)?);
+            let template = CallLineTemplate::parse_template(bytes.take_bytes(len)?);
             templates.push(template.ok_or(PartDamage::Columns)?);
             if templates.len() > MAX_TEMPLATES {
                 return Err(PartDamage::Columns);

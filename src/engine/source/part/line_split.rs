@@ -15,11 +15,11 @@ const ADDRESS: &[u8] = b" 0x";
 /// A number's place in a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hole {
-    /// A decimal number of so many digits, with zeros in front.
+    /// A decimal number of this length, with zeros in front.
     Digits(u8),
     /// Hexadecimal, without zeros in front.
     OpCount,
-    /// A hexadecimal number of so many digits, with zeros in front, after `0x`.
+    /// A hexadecimal number of this length, with zeros in front, after `0x`.
     Address(u8),
 }
 
@@ -48,7 +48,7 @@ impl Default for SplitLine {
 impl SplitLine {
     /// Takes `line`, without its line end, apart. Returns false if it is not a call's line, or if joining
     /// its parts would not give it back.
-    pub(super) fn split(&mut self, line: &[u8]) -> bool {
+    pub(super) fn split_line(&mut self, line: &[u8]) -> bool {
         self.template.clear();
         self.holes.clear();
         let Some(op_count) = self.op_count.find(line) else {
@@ -101,7 +101,7 @@ impl SplitLine {
         rest
     }
 
-    /// Makes holes of the addresses in `text`, but for a communicator's: it tells calls apart.
+    /// Makes holes of the addresses in `text`, but for a communicator's: calls differ by it.
     fn split_addresses(&mut self, mut text: &[u8]) {
         while let Some(at) = self.address.find(text) {
             let (before, after) = text.split_at(at + ADDRESS.len());
@@ -146,15 +146,15 @@ fn parse_hex(digits: &[u8]) -> Option<u64> {
 
 /// A template as it is joined: the text before each hole, and the text after the last.
 #[derive(Debug)]
-pub(super) struct LineTemplate {
+pub(super) struct CallLineTemplate {
     text: Vec<u8>,
     /// The end of the text before each hole, and the hole.
     holes: Vec<(usize, Hole)>,
 }
 
-impl LineTemplate {
+impl CallLineTemplate {
     /// Reads a template as [`SplitLine`] writes it; `None` if it has a hole of an unknown kind.
-    pub(super) fn parse(template: &[u8]) -> Option<LineTemplate> {
+    pub(super) fn parse_template(template: &[u8]) -> Option<CallLineTemplate> {
         let mut text = Vec::with_capacity(template.len());
         let mut holes = Vec::new();
         let mut bytes = template.iter();
@@ -181,14 +181,14 @@ impl LineTemplate {
             };
             holes.push((text.len(), hole));
         }
-        Some(LineTemplate { text, holes })
+        Some(CallLineTemplate { text, holes })
     }
 
     /// Writes the line, without its end; `number` gives each hole's number in turn.
     ///
     /// # Errors
     /// Those of `number`.
-    pub(super) fn join<E>(
+    pub(super) fn join_line<E>(
         &self,
         mut number: impl FnMut(Hole) -> Result<u64, E>,
         out: &mut Vec<u8>,

@@ -33,8 +33,10 @@ pub fn read_part_facts(part: &mut (impl Read + Seek)) -> io::Result<PartFacts> {
 
 /// Reads the description in front of the frames.
 fn read_beginning(part: &mut impl Read) -> io::Result<PartSource> {
-    let [a, b, c, d, version @ ..] = read_array::<8>(part)?;
-    if [a, b, c, d] != PART_MAGIC {
+    let (mut magic, mut version) = ([0; 4], [0; 4]);
+    read_whole(part, &mut magic)?;
+    read_whole(part, &mut version)?;
+    if magic != PART_MAGIC {
         return Err(damaged(PartDamage::Facts));
     }
     let version = u32::from_le_bytes(version);
@@ -81,7 +83,9 @@ impl<R: Read> PartReader<R> {
                 *self.keeps_addresses.insert(source.addresses)
             }
         };
-        match read_array(&mut self.part)? {
+        let mut mark = [0];
+        read_whole(&mut self.part, &mut mark)?;
+        match mark {
             [FRAME_MARK] => {
                 let frame = read_block(&mut self.part, MAX_COLUMN_BYTES)?;
                 decode_frame(&frame, keeps_addresses, &mut self.text).map_err(damaged)?;
@@ -129,17 +133,19 @@ fn damaged(damage: PartDamage) -> io::Error {
     io::Error::new(kind, damage)
 }
 
-fn read_array<const N: usize>(part: &mut impl Read) -> io::Result<[u8; N]> {
-    let mut bytes = [0; N];
-    match part.read_exact(&mut bytes) {
-        Err(e) if e.kind() == ErrorKind::UnexpectedEof => Err(damaged(PartDamage::Cut)),
-        read => read.map(|()| bytes),
-    }
+/// Fills `bytes`.
+fn read_whole(part: &mut impl Read, bytes: &mut [u8]) -> io::Result<()> {
+    part.read_exact(bytes).map_err(|e| match e.kind() {
+        ErrorKind::UnexpectedEof => damaged(PartDamage::Cut),
+        _ => e,
+    })
 }
 
 /// Reads bytes behind their length.
 fn read_block(part: &mut impl Read, most: usize) -> io::Result<Vec<u8>> {
-    let len = u32::from_le_bytes(read_array(part)?);
+    let mut len = [0; 4];
+    read_whole(part, &mut len)?;
+    let len = u32::from_le_bytes(len);
     if len as usize > most {
         return Err(damaged(PartDamage::Facts));
     }

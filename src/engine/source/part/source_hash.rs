@@ -1,4 +1,4 @@
-//! What tells a packed input from another one, or from itself after a change.
+//! The identity of a packed input: it differs from that of another one, and of itself after a change.
 
 use super::PartSource;
 use super::limits::HASHED_SOURCE_BYTES;
