@@ -18,7 +18,9 @@ fn pack(text: &[u8], addresses: bool) -> Vec<u8> {
     let mut part = Vec::new();
     let mut writer = PartWriter::new().unwrap();
     writer
-        .write_part(&source(addresses), &mut &text[..], &mut part)
+        .write_part(&source(addresses), &mut &text[..], &mut part, || {
+            (PartContents::default(), None)
+        })
         .unwrap();
     part
 }
