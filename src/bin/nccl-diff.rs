@@ -137,9 +137,13 @@ fn report_end(differences: usize, options: &Options, end: Exit, report: &Report)
     );
     match (differences, end) {
         (0, Exit::Clean) => report.note(&format!("no differences {beyond}")),
+        (0, Exit::Unread) => report.warn(&format!(
+            "no differences {beyond} in the readable input; the exit code is 2 because of the \
+             input that was not read"
+        )),
         (0, _) => report.warn(&format!(
-            "no differences {beyond} in the readable input; the exit code is not 0 because of \
-             the rest"
+            "no differences {beyond} in the readable input; the exit code is 1 because of the \
+             damaged input"
         )),
         (1, Exit::Clean) => report.note(&format!("1 difference {beyond}")),
         (n, Exit::Clean) => report.note(&format!("{n} differences {beyond}")),

@@ -89,7 +89,7 @@ fn a_trace_in_a_folder_of_logs_is_skipped() {
         ]);
         assert!(out.stderr.contains("skipped"), "{}", out.stderr);
         // One that is named is an error, and the rest is read.
-        let both = run_in(work.dir(), program, &["job/nccl.log", "job/a.zip"]).ends(1);
+        let both = run_in(work.dir(), program, &["job/nccl.log", "job/a.zip"]).ends(2);
         both.says(&["error: job/a.zip: a zip archive, expected a log as text"]);
     }
 }
