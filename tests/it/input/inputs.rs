@@ -201,14 +201,14 @@ fn parts_of_a_log_and_other_runs_are_not_taken_for_copies() {
 #[test]
 fn a_call_table_beside_its_log_or_its_copy_is_warned_of() {
     let work = Work::new();
-    work.file("nccl.log", job(2, 6, 1));
-    let make = "nccl-comms nccl.log > a.csv; cp a.csv b.csv; nccl-comms nccl.log --format jsonl > \
-                c.jsonl; nccl-comms nccl.log --steps 1..2 > w1.csv; nccl-comms nccl.log --steps \
-                3..4 > w2.csv; nccl-steps nccl.log --steps 1..2 | nccl-comms --steps 1..2 > w3.csv";
+    work.file("1.log", job(2, 6, 1));
+    let make = "nccl-comms 1.log > a.csv; cp a.csv b.csv; nccl-comms 1.log --format jsonl > \
+                c.jsonl; nccl-comms 1.log --steps 1..2 > w1.csv; nccl-comms 1.log --steps \
+                3..4 > w2.csv; nccl-steps 1.log --steps 1..2 | nccl-comms --steps 1..2 > w3.csv";
     sh(work.dir(), make).ends(0);
     for program in ["nccl-hist", "nccl-ops", "nccl-agg", "nccl-comms"] {
         for [a, b] in [
-            ["a.csv", "nccl.log"],
+            ["1.log", "a.csv"],
             ["a.csv", "b.csv"],
             ["a.csv", "c.jsonl"],
             ["a.csv", "w2.csv"],
