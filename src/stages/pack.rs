@@ -110,6 +110,7 @@ impl<'p> InputPacker<'p> {
             bytes,
             hash,
             listed: origin.is_listed(),
+            utf16: false,
             addresses: options.addresses,
         };
         let own_name = Path::new(&source.name).file_name().unwrap_or_default();
@@ -123,7 +124,7 @@ impl<'p> InputPacker<'p> {
         })
     }
 
-    fn pack_input(self, progress: &dyn Progress) -> Result<PackedPart> {
+    fn pack_input(mut self, progress: &dyn Progress) -> Result<PackedPart> {
         if let Some(facts) = self.read_finished_part() {
             progress.advance(self.source.bytes);
             return self.describe_part(Some(&facts), true);
@@ -132,6 +133,7 @@ impl<'p> InputPacker<'p> {
         if is_archive(&input.read_head()?.bytes) {
             return self.copy_as_it_is();
         }
+        self.source.utf16 = input.is_utf16();
         let found = self.find_contents(progress);
         let mut text = input.open_document()?;
         self.write_whole_file(&self.part, |out| {

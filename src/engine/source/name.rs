@@ -43,6 +43,8 @@ pub struct NamedPart {
     pub name: String,
     /// The input was found in a folder when it was packed.
     pub is_listed: bool,
+    /// The input was UTF-16; its text in the part is not.
+    pub is_utf16: bool,
 }
 
 /// The source of an input's bytes.

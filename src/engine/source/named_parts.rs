@@ -60,6 +60,7 @@ pub(super) fn name_parts(origins: Vec<InputName>, failed: &mut Vec<Error>) -> Ve
                     path: path.to_owned(),
                     name,
                     is_listed: source.listed,
+                    is_utf16: source.utf16,
                 }))
             }
             _ => origin,

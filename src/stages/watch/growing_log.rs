@@ -92,8 +92,8 @@ impl GrowingLog {
         }
         let before = self.rest.len();
         self.rest.extend_from_slice(bytes);
-        let end = match memrchr(b'\n', &self.rest[before..]) {
-            Some(end) => before + end + 1,
+        let end = match find_cut(&self.rest, before) {
+            Some(end) => end,
             None if anew => before,
             None if self.rest.len() > MAX_WAITING_LINE_BYTES => self.rest.len(),
             None => return GrowthNews::default(),
@@ -189,6 +189,20 @@ impl GrowingLog {
     }
 }
 
+/// Returns the end of the last line in `bytes` that need not be walked with the next one; `None` if no such
+/// line ends after the byte `from`. Whole lines before it are known to wait for the next one.
+fn find_cut(bytes: &[u8], from: usize) -> Option<usize> {
+    let mut end = from + memrchr(b'\n', &bytes[from..])? + 1;
+    loop {
+        let begin = memrchr(b'\n', &bytes[..end - 1]).map_or(0, |before| before + 1);
+        match walk::classify_cut(&bytes[begin..end], true) {
+            CutPlace::Within if begin <= from => return None,
+            CutPlace::Within => end = begin,
+            CutPlace::Loud | CutPlace::Quiet => return Some(end),
+        }
+    }
+}
+
 /// Copies lines out of a piece that begins at `offset` of its log, each with a line end.
 fn copy_lines(piece: &[u8], offset: u64, lines: &[(u64, u64)]) -> Vec<u8> {
     let mut copy = Vec::new();
@@ -209,4 +223,73 @@ fn step_of_mark(timeline: &StepTimeline, at: usize) -> Option<&TrainStep> {
     let steps = timeline.steps.remaining();
     let found = steps.binary_search_by_key(&at, |step| step.mark);
     found.ok().map(|found| &steps[found])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synth::options::Damage;
+    use crate::synth::{self, StreamSink};
+    use crate::testing;
+    use proptest::prelude::*;
+
+    const DAMAGE: [Damage; 6] = [
+        Damage::Torn,
+        Damage::Spliced,
+        Damage::Cut,
+        Damage::Glued,
+        Damage::GluedCut,
+        Damage::Orphan,
+    ];
+
+    fn make_damaged_log(seed: u64, damage: Damage) -> Vec<u8> {
+        let options = synth::Options {
+            ranks: 2,
+            steps: 3,
+            layers: 1,
+            seed,
+            damage: vec![(damage, 0.2)],
+            ..synth::Options::default()
+        };
+        let mut log = Vec::new();
+        synth::generate(&options, &mut StreamSink::new(&mut log)).unwrap();
+        log
+    }
+
+    /// Returns the calls and steps of a log that comes in `pieces`.
+    fn count_growth<'l>(pieces: impl IntoIterator<Item = &'l [u8]>) -> (u64, usize) {
+        let read = testing::options(1, false);
+        let options = GrowthOptions {
+            log: &read.log,
+            steps: &read.timeline,
+        };
+        let mut log = GrowingLog::default();
+        let grown = pieces
+            .into_iter()
+            .map(|piece| log.read_growth(piece, false, options));
+        let mut all: Vec<GrowthNews> = grown.collect();
+        all.push(log.read_last_line(options));
+        let calls = |news: &GrowthNews| {
+            let ended = news.ended.iter().map(|ended| ended.calls.total().calls);
+            ended.sum::<u64>() + news.calls.total().calls
+        };
+        let steps = all.iter().map(|news| news.ended.len()).sum();
+        (all.iter().map(calls).sum(), steps)
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_do_not_change_what_is_counted(
+            seed in 0..1000_u64,
+            damage in proptest::sample::select(&DAMAGE[..]),
+            cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..40),
+        ) {
+            let log = make_damaged_log(seed, damage);
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(log.len() + 1)).collect();
+            cuts.extend([0, log.len()]);
+            cuts.sort_unstable();
+            let pieces = cuts.windows(2).map(|ends| &log[ends[0]..ends[1]]);
+            prop_assert_eq!(count_growth([&log[..]]), count_growth(pieces));
+        }
+    }
 }

@@ -8,7 +8,7 @@ use crate::formats::{
 };
 use crate::log;
 use crate::log::mend::blocks::BLOCK_REJOINER;
-use crate::source::{self, Input, InputName};
+use crate::source::{self, INPUT_HEAD_BYTES, Input, InputName};
 use std::fs::File;
 
 /// Opens an input, which must provide the parts that a stage `needs`.
@@ -202,11 +202,12 @@ pub fn open_recorded(
     if !origin.is_file() {
         return None;
     }
-    // Only the first bytes are read here: there may be 10,000 logs.
+    // Only the head is read here: there may be 10,000 logs.
     if let Some(path) = origin.path() {
-        let mut first = [0; 4];
-        let n = source::fill_buffer(&mut File::open(path).ok()?, &mut first).ok()?;
-        if !may_be_recorded(&first[..n]) {
+        let mut head = vec![0; INPUT_HEAD_BYTES];
+        let n = source::fill_buffer(&mut File::open(path).ok()?, &mut head).ok()?;
+        head.truncate(n);
+        if !source::is_coded(&head) && is_log(&head) {
             return None;
         }
     }
@@ -236,14 +237,6 @@ pub(super) fn open_record<V>(
     let known = OpenInput::new(input, found);
     let recorder = known.recorder()?;
     Some((known, recorder))
-}
-
-/// Returns true for a file that begins as records do: packed, a pickle or JSON.
-fn may_be_recorded(first: &[u8]) -> bool {
-    let begins = |with: &[u8]| first.starts_with(with);
-    let is_pickle = begins(b"\x80") || begins(b"(dp0") || begins(b"}q");
-    let text = first.trim_ascii_start();
-    source::is_packed(first) || is_pickle || matches!(text, [b'{' | b'[', ..] | [])
 }
 
 pub(super) fn recorder_of_format(format: &InputFormat) -> Option<RecorderKind> {

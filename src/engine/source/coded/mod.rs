@@ -44,6 +44,6 @@ pub fn is_packed(head: &[u8]) -> bool {
 }
 
 /// Returns true for a file that begins with `head` and is packed or UTF-16: its bytes are not its text.
-pub(super) fn is_coded(head: &[u8]) -> bool {
+pub fn is_coded(head: &[u8]) -> bool {
     is_packed(head) || utf16::detect_utf16(head).is_some()
 }

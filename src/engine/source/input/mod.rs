@@ -64,7 +64,9 @@ impl Input {
         match &input.data {
             InputData::Again(source) => {
                 let text = source.open_text(&input.damage);
-                input.is_utf16 = text.map_err(|e| origin.read_error(e))?.is_utf16;
+                let is_utf16 = text.map_err(|e| origin.read_error(e))?.is_utf16;
+                let was_utf16 = matches!(origin, InputName::Part(part) if part.is_utf16);
+                input.is_utf16 = is_utf16 || was_utf16;
             }
             InputData::Pipe(pipe, _) => {
                 input.is_utf16 = pipe.is_utf16;

@@ -49,6 +49,8 @@ pub struct PartSource {
     pub hash: String,
     /// It was found in a folder: folders hold more than logs.
     pub listed: bool,
+    /// It is UTF-16; the part's text is UTF-8.
+    pub utf16: bool,
     /// The addresses of buffers and streams are kept.
     pub addresses: bool,
 }

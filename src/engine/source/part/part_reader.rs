@@ -54,7 +54,8 @@ pub struct PartReader<R> {
     text: Vec<u8>,
     given: usize,
     is_ended: bool,
-    lines: u64,
+    /// Bytes of text so far.
+    text_bytes: u64,
     damage: UnpackDamageSlot,
 }
 
@@ -67,7 +68,7 @@ impl<R: Read> PartReader<R> {
             text: Vec::new(),
             given: 0,
             is_ended: false,
-            lines: 0,
+            text_bytes: 0,
             damage,
         }
     }
@@ -89,7 +90,7 @@ impl<R: Read> PartReader<R> {
             [FRAME_MARK] => {
                 let frame = read_block(&mut self.part, MAX_COLUMN_BYTES)?;
                 decode_frame(&frame, keeps_addresses, &mut self.text).map_err(damaged)?;
-                self.lines += count_lines(&self.text);
+                self.text_bytes += self.text.len() as u64;
                 Ok(())
             }
             [END_MARK] => {
@@ -98,7 +99,7 @@ impl<R: Read> PartReader<R> {
                 if let Some(damage) = totals.damage {
                     lock_mutex(&self.damage).get_or_insert(damage);
                 }
-                match totals.lines == self.lines {
+                match totals.text_bytes == self.text_bytes {
                     true => Ok(()),
                     false => Err(damaged(PartDamage::Columns)),
                 }
@@ -117,12 +118,6 @@ impl<R: Read> Read for PartReader<R> {
         self.given += n;
         Ok(n)
     }
-}
-
-/// Counts lines, also one without an end.
-fn count_lines(text: &[u8]) -> u64 {
-    let ends = memchr::memchr_iter(b'\n', text).count() as u64;
-    ends + u64::from(text.last().is_some_and(|&byte| byte != b'\n'))
 }
 
 fn damaged(damage: PartDamage) -> io::Error {

@@ -10,6 +10,7 @@ fn source(addresses: bool) -> PartSource {
         bytes: 7,
         hash: "ab".to_owned(),
         listed: false,
+        utf16: false,
         addresses,
     }
 }

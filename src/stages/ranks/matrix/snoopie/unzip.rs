@@ -2,6 +2,7 @@
 //! folder, each file by the last part of its name.
 
 use crate::error::{Error, Result};
+use crate::formats::is_archive;
 use crate::source::InputName;
 use crate::stages::matrix::limits::{MAX_SNOOPIE_FILES, MAX_UNZIPPED_BYTES};
 use std::fs::File;
@@ -16,7 +17,7 @@ pub(super) fn is_zip(path: &Path) -> bool {
         Ok(file) if path.metadata().is_ok_and(|meta| meta.is_file()) => file,
         _ => return false,
     };
-    file.read_exact(&mut first).is_ok() && first == *b"PK\x03\x04"
+    file.read_exact(&mut first).is_ok() && is_archive(&first)
 }
 
 /// Unpacks the files of a run, and returns them with their folder. `None` if no file is Snoopie's.
