@@ -23,3 +23,15 @@ pub(super) const MAX_CIRCLE_RELEASES: usize = 256;
 
 /// Calls before and after a difference that are searched for equal ones. Numbers in a damaged dump may be any.
 pub(super) const MAX_CALLS_SEARCHED: u64 = 1 << 12;
+
+/// Calls before one that show clearly whether it is usual there.
+pub(super) const CALLS_TO_JUDGE_HABIT: usize = 16;
+
+/// Calls of a program that are compared: with evaluations every few steps, the difference is this far away.
+pub(super) const MAX_PROGRAM_CALLS_COMPARED: usize = 1 << 10;
+
+/// Ranks that wait in one collective for a reason.
+pub(super) const MIN_COMMON_WAITERS: usize = 2;
+
+/// Calls after a circle that show, beside a quarter of those before it, that the ranks went on.
+pub(super) const MIN_CALLS_WENT_ON: usize = 64;

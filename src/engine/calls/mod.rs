@@ -8,7 +8,9 @@
 //! | [`compare`] | the first call that differs, and what a member did: left one out, added one, fell behind |
 //! | [`usual`] | which of two equally large groups made the expected call |
 //! | [`wait`] | which ranks wait for which others, and in which circle |
+//! | [`circle`] | which ranks are to blame for a circle |
 
+pub mod circle;
 pub mod compare;
 pub mod hashes;
 mod limits;

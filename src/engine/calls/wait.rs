@@ -7,14 +7,11 @@
 //! such order exists: that is a deadlock or a mismatch, and the first of its kind, since all that is done
 //! before has met.
 //!
-//! [`find_blocker`] needs only one call for each group of ranks: dumps forget their first calls.
-//!
 //! Sends and receives are left out: they are made ahead, in groups, and in any order.
 
 use super::limits::MAX_CIRCLE_RELEASES;
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 
 /// A collective: the communicator and the number of the call on it.
 pub type CollectiveId = (u32, u64);
@@ -55,6 +52,8 @@ pub struct CollectiveReplay<'a> {
     pub members: &'a [Vec<u32>],
     /// Each rank's collectives in order.
     pub programs: &'a [Vec<ProgramCall>],
+    /// Collectives that are known to have ended: they hold no rank.
+    pub ended: &'a FxHashSet<CollectiveId>,
 }
 
 /// A replay in progress.
@@ -78,7 +77,7 @@ impl CollectiveReplay<'_> {
                 ..ReplayOutcome::default()
             },
             here: FxHashMap::default(),
-            open: FxHashSet::default(),
+            open: self.ended.clone(),
         };
         let all = 0..u32::try_from(self.programs.len()).unwrap_or(u32::MAX);
         run.advance_ranks(all.collect());
@@ -228,84 +227,6 @@ impl ReplayState<'_> {
     }
 }
 
-/// Ranks that wait in one call, and those that have not made it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CallWait {
-    /// Ranks that wait in the call.
-    pub waiting: BTreeSet<u32>,
-    /// Ranks that have not made it.
-    pub lacking: BTreeSet<u32>,
-    /// When the call was made, on any clock that the waits share.
-    pub made_at: u64,
-}
-
-/// What holds up a job.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Blocker {
-    /// Ranks that lack the call of a wait, and wait for no rank themselves.
-    Lacking {
-        /// The wait's place in the list.
-        wait: usize,
-        /// The ranks.
-        ranks: BTreeSet<u32>,
-    },
-    /// Waits in a circle: ranks that lack the call of each wait in the next one.
-    Circle(Vec<usize>),
-}
-
-/// Finds what holds up a job: the call that was made first of those that free ranks lack, else the shortest
-/// circle.
-pub fn find_blocker(waits: &[CallWait]) -> Option<Blocker> {
-    let mut is_held: BTreeMap<u32, bool> = BTreeMap::new();
-    for wait in waits {
-        for rank in &wait.waiting {
-            *is_held.entry(*rank).or_default() |= !wait.lacking.is_empty();
-        }
-    }
-    let free_ranks = |wait: &CallWait| -> BTreeSet<u32> {
-        let is_free = |rank: &&u32| !is_held.get(rank).copied().unwrap_or(false);
-        wait.lacking.iter().filter(is_free).copied().collect()
-    };
-    let lacking = waits.iter().enumerate().filter_map(|(at, wait)| {
-        let ranks = free_ranks(wait);
-        (!ranks.is_empty()).then_some((wait.made_at, at, ranks))
-    });
-    if let Some((_, wait, ranks)) = lacking.min_by_key(|(made_at, at, _)| (*made_at, *at)) {
-        return Some(Blocker::Lacking { wait, ranks });
-    }
-    let circles = (0..waits.len()).filter_map(|from| find_circle_through(waits, from));
-    circles.min_by_key(Vec::len).map(Blocker::Circle)
-}
-
-/// The shortest circle of waits that begins at one.
-fn find_circle_through(waits: &[CallWait], from: usize) -> Option<Vec<usize>> {
-    let mut before: FxHashMap<usize, usize> = FxHashMap::default();
-    let mut open = VecDeque::from([from]);
-    while let Some(at) = open.pop_front() {
-        let lacking = &waits[at].lacking;
-        for (next, wait) in waits.iter().enumerate() {
-            if next == at || lacking.is_disjoint(&wait.waiting) {
-                continue;
-            }
-            if next == from {
-                let mut circle = vec![at];
-                let mut last = at;
-                while let Some(&earlier) = before.get(&last) {
-                    circle.push(earlier);
-                    last = earlier;
-                }
-                circle.reverse();
-                return Some(circle);
-            }
-            if let Entry::Vacant(entry) = before.entry(next) {
-                entry.insert(at);
-                open.push_back(next);
-            }
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -329,6 +250,7 @@ mod tests {
         CollectiveReplay {
             members,
             programs: &programs,
+            ended: &FxHashSet::default(),
         }
         .replay_calls()
     }
@@ -374,37 +296,5 @@ mod tests {
         let members = [vec![0, 1, 2], vec![0, 2]];
         let stuck = run(&members, &[&[A, (0, 2), B], &[A, A], &[A, B]]);
         assert!(stuck.different.contains(&(0, 1)) && stuck.circles.is_empty());
-    }
-
-    fn wait(waiting: &[u32], lacking: &[u32], made_at: u64) -> CallWait {
-        CallWait {
-            waiting: waiting.iter().copied().collect(),
-            lacking: lacking.iter().copied().collect(),
-            made_at,
-        }
-    }
-
-    #[test]
-    fn ranks_that_wait_for_no_rank_hold_up_the_job() {
-        // Rank 3 lacks both calls and waits in none; rank 2 lacks one and waits for rank 3.
-        let waits = [wait(&[0, 1], &[2, 3], 5), wait(&[2], &[3], 4)];
-        let ranks = BTreeSet::from([3]);
-        assert_eq!(
-            find_blocker(&waits),
-            Some(Blocker::Lacking { wait: 1, ranks })
-        );
-        assert_eq!(find_blocker(&[wait(&[0, 1], &[], 1)]), None);
-    }
-
-    #[test]
-    fn ranks_that_wait_for_each_other_are_a_circle_of_any_length() {
-        let two = [wait(&[0], &[1], 1), wait(&[1], &[0], 2)];
-        assert_eq!(find_blocker(&two), Some(Blocker::Circle(vec![0, 1])));
-        let three = [
-            wait(&[0], &[1], 1),
-            wait(&[1], &[2], 2),
-            wait(&[2], &[0], 3),
-        ];
-        assert_eq!(find_blocker(&three), Some(Blocker::Circle(vec![0, 1, 2])));
     }
 }

@@ -226,12 +226,12 @@ fn judge_gathered(
         &seen.inputs,
         now,
     ));
-    causes::fold_consequences(&mut findings, |finding| {
-        actors::find_rank_in_job(&seen.found, finding)
-    });
     let has_compared_records =
         recorders.dumps.have_several_ranks() || recorders.records.have_several_ranks();
     let names = recorders.merge_findings(seen, &mut findings, report);
+    causes::fold_consequences(&mut findings, |finding| {
+        actors::find_rank_in_job(&seen.found, finding)
+    });
     let CheckGathered {
         net,
         found,

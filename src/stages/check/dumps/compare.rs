@@ -1,6 +1,6 @@
 //! The members' collectives of one process group: the first call that differs.
 
-use super::job::{DumpCallsBySeq, GroupDumpCalls};
+use super::job::{DumpCallsBySeq, GroupDumpCalls, is_open};
 use super::limits::MIN_EQUAL_CALLS_BEFORE;
 use crate::calls::compare::{
     Deviation, KnownCalls, compare_numbered, find_deviation, group_members,
@@ -8,7 +8,7 @@ use crate::calls::compare::{
 use crate::calls::usual::{Basis, Outliers};
 use crate::formats::flight::{DumpEntry, FlightOp};
 use crate::stages::check::finding::Kind;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The properties of calls that are compared.
@@ -19,10 +19,12 @@ pub(super) enum CompareScope {
     /// Also the lines of the program. Ranks may make equal calls in different lines; a difference that is new,
     /// and shifts all later calls, shows a call that was left out or added.
     Lines,
+    /// The ends of a message.
+    Messages,
 }
 
 /// A call's properties that are equal on all members of a group.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct DumpCallShape {
     /// NCCL's operation, or PyTorch's name if NCCL's is unknown.
     op: String,
@@ -53,6 +55,14 @@ impl DumpCallShape {
                 kind.op.push(' ');
             }
             kind.op.push_str(op);
+            if let (
+                CompareScope::Messages,
+                FlightOp::Send { from, to } | FlightOp::Recv { to, from },
+            ) = (by, &entry.op)
+            {
+                kind.op = format!("{from} to {to}");
+                continue;
+            }
             let frame = entry.source_frame().filter(|_| by == CompareScope::Lines);
             kind.lines
                 .extend(frame.map(|frame| (frame.file.clone(), frame.line)));
@@ -102,7 +112,8 @@ impl DumpCallDifference<'_> {
     pub(super) fn is_odd_side_known(&self) -> bool {
         match self.basis {
             Basis::Unknown => false,
-            Basis::LongerMatch => self.others.len() > 1,
+            // Of messages one is left out far more often than both ends are made for nothing.
+            Basis::LongerMatch => self.others.len() > 1 || self.kind == Kind::P2pMissingCounterpart,
             _ => true,
         }
     }
@@ -144,8 +155,35 @@ pub(super) fn find_first_difference<'d>(
     groups: &[GroupDumpCalls<'d>],
     scope: CompareScope,
 ) -> Option<DumpCallDifference<'d>> {
-    let ranks: Vec<u32> = grouped.members.keys().copied().collect();
-    let all: Vec<ScopedCalls<'_, 'd>> = grouped.scoped_calls(scope).collect();
+    let similar = |seq| {
+        let alike = groups.iter().filter(|other| grouped.is_similar(other));
+        alike
+            .filter_map(move |other| other.agreed_calls(seq, scope))
+            .collect()
+    };
+    find_difference_of_members(&grouped.members, scope, similar)
+}
+
+/// Finds the first message between two ranks that is not a send of the one and a receive of the other, if it did not
+/// end and the later ones show who left one out. `calls` has the numbered messages of both.
+pub(super) fn find_message_difference<'d>(
+    calls: &BTreeMap<u32, DumpCallsBySeq<'d>>,
+) -> Option<DumpCallDifference<'d>> {
+    let differs = find_difference_of_members(calls, CompareScope::Messages, |_| Vec::new())?;
+    let mut records = calls.values().filter_map(|calls| calls.get(&differs.seq));
+    (records.any(|calls| is_open(calls)) && differs.is_odd_side_known()).then_some(differs)
+}
+
+/// Finds the first call in which `members` differ; `similar` gives the calls of groups of the same kind, by a call's
+/// number.
+fn find_difference_of_members<'j, 'd: 'j>(
+    members: &'j BTreeMap<u32, DumpCallsBySeq<'d>>,
+    scope: CompareScope,
+    similar: impl Fn(u64) -> Vec<ScopedCalls<'j, 'd>>,
+) -> Option<DumpCallDifference<'d>> {
+    let ranks: Vec<u32> = members.keys().copied().collect();
+    let all = members.values().map(|calls| ScopedCalls { calls, scope });
+    let all: Vec<ScopedCalls<'j, 'd>> = all.collect();
     let numbered = all.iter().map(|calls| {
         let seqs = calls.calls.keys();
         seqs.filter_map(|&seq| Some((seq, calls.content_at(seq)?)))
@@ -156,11 +194,7 @@ pub(super) fn find_first_difference<'d>(
     let groups_at =
         group_members(calls.filter_map(|(at, calls)| Some((at, calls.content_at(seq)?))));
     let mut by_call: Vec<Vec<usize>> = groups_at.into_iter().map(|(_, group)| group).collect();
-    let similar: Vec<ScopedCalls<'_, 'd>> = groups
-        .iter()
-        .filter(|other| grouped.is_similar(other))
-        .filter_map(|other| other.agreed_calls(seq, scope))
-        .collect();
+    let similar = similar(seq);
     let outliers = Outliers {
         seq,
         all: &all,
@@ -180,9 +214,12 @@ pub(super) fn find_first_difference<'d>(
         others: rank_set(&by_call[..1]),
         odd: rank_set(&by_call[1..]),
         sides: (record(odd)?, record(other)?),
-        kind: all[odd]
-            .content_at(seq)?
-            .difference_kind(&all[other].content_at(seq)?),
+        kind: match scope {
+            CompareScope::Messages => Kind::P2pMissingCounterpart,
+            _ => all[odd]
+                .content_at(seq)?
+                .difference_kind(&all[other].content_at(seq)?),
+        },
         deviation,
         basis,
     })

@@ -4,11 +4,13 @@ use super::compare::DumpCallDifference;
 use super::entry_text::{describe_entry, describe_source, describe_source_or_why, list_ranks};
 use super::job::GroupDumpCalls;
 use super::messages::{UnmatchedCall, UnmatchedMessages};
+use super::programs::DumpPrograms;
 use super::waits::{CommonWait, DumpWait};
 use super::{DumpFinding, DumpJudge};
 use crate::calls::compare::Deviation;
 use crate::calls::usual::Basis;
-use crate::formats::flight::{DumpEntry, FlightOp};
+use crate::calls::wait::WaitCircle;
+use crate::formats::flight::{DumpEntry, FlightCallState, FlightOp};
 use crate::report::count_phrase;
 use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Severity};
 use crate::stages::check::wording::verb_form;
@@ -51,10 +53,17 @@ impl DumpJudge<'_, '_> {
             Basis::Majority | Basis::Similar(_) if !is_line => Confidence::High,
             _ => Confidence::Medium,
         };
-        let says = format!(
-            "PyTorch's call {seq} of {} differs between ranks: {clause}{shift}",
-            grouped.describe_group()
-        );
+        let what = match differs.kind {
+            Kind::P2pMissingCounterpart => {
+                let ends = list_ranks(&(&differs.odd | &differs.others));
+                format!(
+                    "message {seq} between {ends} in {}",
+                    grouped.describe_group()
+                )
+            }
+            _ => format!("PyTorch's call {seq} of {}", grouped.describe_group()),
+        };
+        let says = format!("{what} differs between ranks: {clause}{shift}");
         DumpFinding {
             ranks: who,
             finding: Finding {
@@ -68,8 +77,8 @@ impl DumpJudge<'_, '_> {
         }
     }
 
-    pub(super) fn behind_finding(&self, wait: &DumpWait<'_>, who: &BTreeSet<u32>) -> DumpFinding {
-        let (seq, call) = (wait.seq, wait.call);
+    pub(super) fn behind_finding(&self, wait: &DumpWait<'_>) -> DumpFinding {
+        let (seq, call, who) = (wait.seq, wait.call, &wait.free);
         let first = who.first().copied().unwrap_or_default();
         let last = self.last_call(first);
         let last = match (last, who.len()) {
@@ -86,10 +95,10 @@ impl DumpJudge<'_, '_> {
             "{} never made {}; {} made it and {} in it{last}",
             list_ranks(who),
             self.describe_wait(wait),
-            list_ranks(&wait.ranks.waiting),
-            verb_form(wait.ranks.waiting.len(), "waits", "wait"),
+            list_ranks(&wait.waiting),
+            verb_form(wait.waiting.len(), "waits", "wait"),
         );
-        let waiting = self.first_evidence(&wait.ranks.waiting, call);
+        let waiting = self.first_evidence(&wait.waiting, call);
         let own = self.last_call_evidence(first);
         let (sure, why) = match wait.is_given_up {
             true => (
@@ -117,38 +126,52 @@ impl DumpJudge<'_, '_> {
         }
     }
 
-    /// The finding on waits in a circle. The side of fewest ranks comes first: it is the one to look at.
-    pub(super) fn deadlock_finding(&self, mut circle: Vec<&DumpWait<'_>>) -> Option<DumpFinding> {
-        circle.sort_by_key(|wait| wait.ranks.waiting.len());
-        let (few, many) = (*circle.first()?, *circle.get(1)?);
-        let sides = circle.iter().map(|wait| {
-            let waiting = &wait.ranks.waiting;
-            format!(
+    /// The finding on calls that wait for each other. The side to look at comes first.
+    pub(super) fn deadlock_finding(
+        &self,
+        programs: &DumpPrograms<'_, '_>,
+        circle: &WaitCircle,
+    ) -> Option<DumpFinding> {
+        let blamed = programs.replay().find_circle_blame(circle)?;
+        let sides = [
+            (blamed.own, &blamed.ranks),
+            (blamed.others, &blamed.waiting),
+        ];
+        let mut described = Vec::new();
+        let mut evidence = Vec::new();
+        for (event, ranks) in sides {
+            let ranks = programs.ranks_of(ranks);
+            let call = programs.open_call(event, &ranks);
+            let call = call.or_else(|| programs.made_call(event, &ranks))?;
+            described.push(format!(
                 "{} {} in {}",
-                list_ranks(waiting),
-                verb_form(waiting.len(), "waits", "wait"),
-                self.describe_wait(wait)
-            )
-        });
-        let sides: Vec<String> = sides.collect();
-        let crossed = match circle.len() {
-            2 => "neither made the other's call",
+                list_ranks(&ranks),
+                verb_form(ranks.len(), "waits", "wait"),
+                self.describe_call(event.0 as usize, event.1, call)
+            ));
+            evidence.extend(self.first_evidence(&ranks, call));
+        }
+        let crossed = match (circle.is_made, circle.waits.len()) {
+            (true, _) => "all of them made all these calls, in different orders",
+            (false, 2) => "neither made the other's call",
             _ => "none made the call that the next one waits in",
         };
-        let clause = format!("{}; {crossed}", sides.join("; "));
-        let waiting = &few.ranks.waiting;
-        let rank = waiting.first().copied();
-        let is_one = waiting.len() == 1 && many.ranks.waiting.len() > 1;
-        let evidence = [few, many].map(|wait| self.first_evidence(&wait.ranks.waiting, wait.call));
+        let clause = format!("{}; {crossed}", described.join("; "));
+        let who = programs.ranks_of(&blamed.ranks);
+        let rank = who.first().copied().filter(|_| who.len() == 1);
         let says = format!("deadlock: {clause}");
+        let mut why =
+            "each side lacks the call that the other waits in, by the dumps of both".to_owned();
+        if !blamed.is_sure {
+            why += "; which side is wrong is unknown";
+        }
         Some(DumpFinding {
-            ranks: waiting.clone(),
+            ranks: who,
             finding: Finding {
-                about: About::of_pytorch_call(rank.filter(|_| is_one), few.seq),
-                why: "each side lacks the call that the other waits in, by the dumps of both"
-                    .to_owned(),
+                about: About::of_pytorch_call(rank, blamed.own.1),
+                why,
                 advice: "use the two process groups in one order on all ranks".to_owned(),
-                evidence: evidence.into_iter().flatten().collect(),
+                evidence,
                 ..Finding::of_kind(Kind::Deadlock, Confidence::Medium, says)
             },
             clause,
@@ -166,14 +189,17 @@ impl DumpJudge<'_, '_> {
     }
 
     /// `PyTorch's call 7 of process group 0, AllReduce of 4 fp32 at train.py:10`.
-    fn describe_wait(&self, wait: &DumpWait<'_>) -> String {
+    fn describe_call(&self, group: usize, seq: u64, call: &DumpEntry) -> String {
         format!(
-            "PyTorch's call {} of {}, {}{}",
-            wait.seq,
-            self.groups[wait.group].describe_group(),
-            describe_entry(wait.call),
-            describe_source_or_why(wait.call),
+            "PyTorch's call {seq} of {}, {}{}",
+            self.groups[group].describe_group(),
+            describe_entry(call),
+            describe_source_or_why(call),
         )
+    }
+
+    fn describe_wait(&self, wait: &DumpWait<'_>) -> String {
+        self.describe_call(wait.group, wait.seq, wait.call)
     }
 
     /// The finding on the first of `waits`, calls that all members made. If the watchdog did not give it up, the dumps
@@ -223,6 +249,33 @@ impl DumpJudge<'_, '_> {
                     .to_owned(),
                 evidence: evidence.into_iter().collect(),
                 ..Finding::of_kind(kind, Confidence::High, says)
+            },
+            clause,
+        })
+    }
+
+    /// The finding on the first message that did not end, of a job in which nothing else is known.
+    pub(super) fn open_message_finding(&self) -> Option<DumpFinding> {
+        let messages = self.groups.iter().flat_map(|grouped| &grouped.messages);
+        let all = messages.flat_map(|(rank, calls)| calls.iter().map(|&entry| (*rank, entry)));
+        let open = all.filter(|(_, entry)| entry.reached_state() != FlightCallState::Completed);
+        let (rank, entry) = open.min_by_key(|(_, entry)| entry.created_ns.unwrap_or(u64::MAX))?;
+        let clause = format!(
+            "rank {rank} waits in {}{}",
+            describe_entry(entry),
+            describe_source(entry)
+        );
+        let says = format!("not judged: {clause}; the dumps do not show which rank it waits for");
+        Some(DumpFinding {
+            ranks: BTreeSet::from([rank]),
+            finding: Finding {
+                about: About::of_rank(None),
+                why: "the calls of all ranks agree as far as their dumps have them".to_owned(),
+                advice: "give the dumps of all ranks, with a larger TORCH_FR_BUFFER_SIZE, and look at the other end of \
+                         this message"
+                    .to_owned(),
+                evidence: self.entry_evidence(rank, entry).into_iter().collect(),
+                ..Finding::of_kind(Kind::NotChecked, Confidence::High, says)
             },
             clause,
         })
@@ -331,8 +384,8 @@ impl DumpJudge<'_, '_> {
         let clause = format!(
             "{} left no dump; {} {} in {}",
             list_ranks(&wait.silent),
-            list_ranks(&wait.ranks.waiting),
-            verb_form(wait.ranks.waiting.len(), "waits", "wait"),
+            list_ranks(&wait.waiting),
+            verb_form(wait.waiting.len(), "waits", "wait"),
             self.describe_wait(wait),
         );
         let severity = match 2 * wait.silent.len() <= self.job.ranks_in_groups().len() {
@@ -348,7 +401,7 @@ impl DumpJudge<'_, '_> {
             Some(_) => Confidence::Medium,
             None => Confidence::Low,
         };
-        let waiting = self.first_evidence(&wait.ranks.waiting, wait.call);
+        let waiting = self.first_evidence(&wait.waiting, wait.call);
         DumpFinding {
             ranks: wait.silent.clone(),
             finding: Finding {

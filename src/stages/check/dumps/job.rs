@@ -13,6 +13,14 @@ pub(super) struct RankDump {
     pub(super) is_whole: bool,
 }
 
+impl RankDump {
+    /// True if no early call is forgotten.
+    pub(super) fn has_all_calls(&self) -> bool {
+        let first = self.dump.entries.first();
+        first.is_none_or(|entry| entry.record_id == 0)
+    }
+}
+
 /// All dumps, by rank in the job.
 #[derive(Debug, Default)]
 pub(super) struct DumpedJob {

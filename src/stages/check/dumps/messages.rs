@@ -1,6 +1,6 @@
 //! Sends and receives that have no counterpart.
 
-use super::job::{DumpedJob, GroupDumpCalls};
+use super::job::{DumpCallsBySeq, DumpedJob, GroupDumpCalls};
 use crate::formats::flight::{DumpEntry, FlightCallState, FlightOp};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,8 +22,48 @@ pub(super) struct UnmatchedCall<'d> {
     pub(super) entry: &'d DumpEntry,
 }
 
+impl UnmatchedCall<'_> {
+    /// True if it did not end.
+    pub(super) fn is_open(&self) -> bool {
+        self.entry.reached_state() != FlightCallState::Completed
+    }
+}
+
 /// A message's ends: the sender and the receiver.
 type MessageEndpoints = (u32, u32);
+
+/// Numbers the single messages between each two members of a group: not those that were put together, whose order
+/// means nothing. A group of two has numbers of its own, of others all messages must be known.
+pub(super) fn number_messages<'d>(
+    job: &DumpedJob,
+    grouped: &GroupDumpCalls<'d>,
+) -> impl Iterator<Item = BTreeMap<u32, DumpCallsBySeq<'d>>> {
+    let ranks = &grouped.group.ranks;
+    let mut pairs: BTreeMap<MessageEndpoints, BTreeMap<u32, DumpCallsBySeq<'d>>> = BTreeMap::new();
+    for (&rank, calls) in &grouped.messages {
+        let Some(left) = job.ranks.get(&rank).filter(|left| left.is_whole) else {
+            continue;
+        };
+        for &entry in calls.iter().filter(|entry| entry.coalesced.is_none()) {
+            let (FlightOp::Send { to: peer, .. } | FlightOp::Recv { from: peer, .. }) = entry.op
+            else {
+                continue;
+            };
+            let Some(&peer) = ranks.get(peer as usize) else {
+                continue;
+            };
+            let both = pairs.entry((rank.min(peer), rank.max(peer))).or_default();
+            let own = both.entry(rank).or_default();
+            let number = match ranks.len() {
+                2 => entry.p2p_seq,
+                _ if left.has_all_calls() => own.len() as u64 + 1,
+                _ => continue,
+            };
+            own.entry(number).or_default().push(entry);
+        }
+    }
+    pairs.into_values()
+}
 
 /// Finds a group's messages without a counterpart, between members with whole dumps of all their calls.
 pub(super) fn find_unmatched<'d>(
@@ -33,10 +73,7 @@ pub(super) fn find_unmatched<'d>(
     let ranks = &grouped.group.ranks;
     let is_whole = |rank: &u32| {
         let left = job.ranks.get(rank);
-        left.is_some_and(|left| {
-            let first = left.dump.entries.first();
-            left.is_whole && first.is_none_or(|entry| entry.record_id == 0)
-        })
+        left.is_some_and(|left| left.is_whole && left.has_all_calls())
     };
     // The rank in the job of a rank in the group.
     let global = |at: u32| ranks.get(at as usize).copied();
@@ -73,9 +110,7 @@ pub(super) fn find_unmatched<'d>(
         calls.extend(sends[met..].iter().chain(&receives[met..]));
     }
     // An ended message may only have been launched; at least one end of a wait is open.
-    let is_open =
-        |call: &UnmatchedCall<'_>| call.entry.reached_state() != FlightCallState::Completed;
-    if !calls.iter().any(is_open) {
+    if !calls.iter().any(UnmatchedCall::is_open) {
         return None;
     }
     let ends = |call: &UnmatchedCall<'_>| BTreeSet::from([call.rank, call.peer]);

@@ -10,6 +10,7 @@ mod job;
 mod limits;
 mod merge_with_log;
 mod messages;
+mod programs;
 #[cfg(test)]
 mod tests;
 mod waits;
@@ -17,7 +18,6 @@ mod waits;
 pub(super) use merge_with_log::{is_call_finding, merge_dump_finding};
 
 use super::finding::{Evidence, Finding};
-use crate::calls::wait::{self, Blocker};
 use crate::error::{Error, Result};
 use crate::formats::flight::{self, DumpEntry, FlightDump};
 use crate::report::{Report, count_phrase};
@@ -26,6 +26,7 @@ use crate::stages::net::net_stage::FirstReportLine;
 use compare::{CompareScope, DumpCallDifference};
 use entry_text::{describe_entry, describe_source_or_why, entry_line};
 use job::{DumpedJob, GroupDumpCalls};
+use programs::DumpPrograms;
 use std::collections::BTreeSet;
 use waits::DumpWait;
 
@@ -46,9 +47,13 @@ impl FlightDumps {
         self.names.iter()
     }
 
-    /// True for dumps of more than one rank: only those can be compared.
+    /// True for dumps of more than one rank with calls of NCCL: only those can be compared.
     pub(super) fn have_several_ranks(&self) -> bool {
-        let ranks: BTreeSet<u32> = self.read.iter().filter_map(|(dump, _)| dump.rank).collect();
+        let has_calls = |dump: &&FlightDump| {
+            dump.entries.is_empty() || count_foreign(dump) < dump.entries.len()
+        };
+        let dumps = self.read.iter().map(|(dump, _)| dump).filter(has_calls);
+        let ranks: BTreeSet<u32> = dumps.filter_map(|dump| dump.rank).collect();
         ranks.len() > 1
     }
 
@@ -86,6 +91,13 @@ impl FlightDumps {
 
     /// Finds the one cause that the dumps show; their inputs' numbers begin with `first`.
     pub(super) fn into_finding(self, first: u32, report: &Report) -> Option<DumpFinding> {
+        let foreign: usize = self.read.iter().map(|(dump, _)| count_foreign(dump)).sum();
+        if foreign > 0 {
+            let calls = count_phrase(foreign as u64, "call");
+            report.note(&format!(
+                "{calls} of other libraries than NCCL (gloo) not compared"
+            ));
+        }
         let job = DumpedJob::from_dumps((first..).zip(self.read));
         if job.unused > 0 {
             let dumps = count_phrase(job.unused, "dump");
@@ -101,6 +113,12 @@ impl FlightDumps {
         };
         judge.find_cause()
     }
+}
+
+/// The number of calls of other libraries.
+fn count_foreign(dump: &FlightDump) -> usize {
+    let ops = dump.entries.iter().map(|entry| &entry.op);
+    ops.filter(|op| **op == flight::FlightOp::Foreign).count()
 }
 
 /// A finding, with the ranks in the job that it is about.
@@ -133,6 +151,12 @@ impl<'d> DumpJudge<'_, 'd> {
         };
         let calls = self.groups.iter().filter_map(by(CompareScope::Calls));
         let differs = calls.chain(self.groups.iter().filter_map(by(CompareScope::Lines)));
+        let messages = self.groups.iter().flat_map(|grouped| {
+            let pairs = messages::number_messages(self.job, grouped);
+            pairs
+                .filter_map(move |calls| Some((grouped, compare::find_message_difference(&calls)?)))
+        });
+        let differs = differs.chain(messages);
         let made = |differs: &DumpCallDifference<'_>| {
             let (one, other) = differs.sides;
             one.created_ns.min(other.created_ns)
@@ -152,17 +176,23 @@ impl<'d> DumpJudge<'_, 'd> {
         {
             return Some(self.wrong_peer_finding(grouped, unmet, odd));
         }
-        let waits = waits::find_group_waits(self.job, self.groups);
-        let ranks: Vec<wait::CallWait> = waits.iter().map(|wait| wait.ranks.clone()).collect();
-        match wait::find_blocker(&ranks) {
-            Some(Blocker::Lacking { wait, ranks }) => {
-                return Some(self.behind_finding(&waits[wait], &ranks));
-            }
-            Some(Blocker::Circle(circle)) => {
-                let circle: Vec<&DumpWait<'_>> = circle.iter().map(|&at| &waits[at]).collect();
-                return self.deadlock_finding(circle);
-            }
-            None => {}
+        let programs = DumpPrograms::new(self.job, self.groups);
+        let stuck = programs.replay().replay_calls();
+        if let Some(circle) = programs.replay().find_lasting_circle(&stuck, false) {
+            return self.deadlock_finding(&programs, circle);
+        }
+        let mut waits = waits::find_group_waits(&programs, &stuck);
+        // A rank that waits in a message is not free, if none comes for it.
+        let held = unmet.iter().flat_map(|(_, unmet)| &unmet.calls);
+        for call in held.filter(|call| call.is_open()) {
+            waits
+                .iter_mut()
+                .for_each(|wait| _ = wait.free.remove(&call.rank));
+        }
+        let made_at = |wait: &DumpWait<'_>| wait.call.created_ns.unwrap_or(u64::MAX);
+        let lacking = waits.iter().filter(|wait| !wait.free.is_empty());
+        if let Some(wait) = lacking.min_by_key(|wait| made_at(wait)) {
+            return Some(self.behind_finding(wait));
         }
         if let Some((grouped, unmet)) = &unmet {
             return self.missing_message_finding(grouped, unmet);
@@ -170,12 +200,12 @@ impl<'d> DumpJudge<'_, 'd> {
         if self.is_refused {
             return None;
         }
-        let silent = waits
-            .iter()
-            .min_by_key(|wait| wait.call.created_ns.unwrap_or(u64::MAX));
+        let silent = waits.iter().filter(|wait| !wait.silent.is_empty());
+        let silent = silent.min_by_key(|wait| made_at(wait));
         silent.map(|wait| self.silent_finding(wait)).or_else(|| {
             let waits = waits::find_common_waits(self.job, self.groups);
-            self.common_wait_finding(&waits)
+            let common = self.common_wait_finding(&waits);
+            common.or_else(|| self.open_message_finding())
         })
     }
 

@@ -1,18 +1,21 @@
-//! The waits of a job: in each process group the first call that members wait in and others have not made.
+//! The waits of a job: the call in which each rank waits, and the calls that all made and that did not end.
 
 use super::job::{DumpedJob, GroupDumpCalls, is_given_up, is_open};
-use crate::calls::wait;
+use super::programs::DumpPrograms;
+use crate::calls::wait::{CollectiveId, ReplayOutcome};
 use crate::formats::flight::DumpEntry;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A call that some members of a group have made and wait in, and others have not made.
+/// A call in which some members of a group wait, and to which others have not come.
 pub(super) struct DumpWait<'d> {
     /// The group's place in the list of groups.
     pub(super) group: usize,
     /// The call's number in the group.
     pub(super) seq: u64,
-    /// The ranks that wait in it, and those that left a dump without it.
-    pub(super) ranks: wait::CallWait,
+    /// The ranks that wait in it.
+    pub(super) waiting: BTreeSet<u32>,
+    /// Ranks that have not made it, and wait in no call.
+    pub(super) free: BTreeSet<u32>,
     /// The record of the first rank that waits.
     pub(super) call: &'d DumpEntry,
     /// The ranks without a dump.
@@ -21,72 +24,51 @@ pub(super) struct DumpWait<'d> {
     pub(super) is_given_up: bool,
 }
 
-/// Finds the first call of each group that some members wait in and others have not made.
+/// Finds the calls in which ranks wait, where the replay `stuck` ended.
 pub(super) fn find_group_waits<'d>(
-    job: &DumpedJob,
-    groups: &[GroupDumpCalls<'d>],
+    programs: &DumpPrograms<'_, 'd>,
+    stuck: &ReplayOutcome,
 ) -> Vec<DumpWait<'d>> {
-    let each = groups.iter().enumerate();
-    each.filter_map(|(at, grouped)| find_group_wait(job, at, grouped))
-        .collect()
-}
-
-fn find_group_wait<'d>(
-    job: &DumpedJob,
-    group: usize,
-    grouped: &GroupDumpCalls<'d>,
-) -> Option<DumpWait<'d>> {
-    let members = &grouped.members;
-    let reached = |rank: &u32| {
-        let calls = members.get(rank);
-        calls
-            .and_then(|calls| calls.keys().next_back().copied())
-            .unwrap_or(0)
-    };
-    let ranks = grouped.group.ranks.iter().copied();
-    let (known, silent): (BTreeSet<u32>, BTreeSet<u32>) =
-        ranks.partition(|rank| job.ranks.contains_key(rank));
-    // The last calls of a cut dump are unknown.
-    let is_whole = |rank: &&u32| job.ranks.get(rank).is_some_and(|left| left.is_whole);
-    let least = known.iter().filter(is_whole).map(&reached).min()?;
-    let most = known.iter().map(&reached).max()?;
-    let open_at = |seq: u64| {
-        let of = |rank: &u32| members.get(rank)?.get(&seq);
-        let open = known
-            .iter()
-            .filter(|rank| of(rank).is_some_and(|calls| is_open(calls)));
-        open.copied().collect::<BTreeSet<u32>>()
-    };
-    // A call that all made, and some have not ended, can only wait for ranks without a dump.
-    let seq = match least < most {
-        true => least + 1,
-        false if silent.is_empty() => return None,
-        false => {
-            let mut made: BTreeSet<u64> = BTreeSet::new();
-            members.values().for_each(|calls| made.extend(calls.keys()));
-            made.into_iter().find(|&seq| !open_at(seq).is_empty())?
+    let mut waiting: BTreeMap<CollectiveId, BTreeSet<u32>> = BTreeMap::new();
+    for (program, &rank) in programs.ranks.iter().enumerate() {
+        if let Some(next) = programs.steps[program].get(stuck.at[program]) {
+            waiting.entry(next.event).or_default().insert(rank);
         }
+    }
+    let wait = |(event, waiting): (&CollectiveId, &BTreeSet<u32>)| {
+        let grouped = programs.group_of(*event);
+        let call = programs.open_call(*event, waiting)?;
+        let has_call = |rank: &u32| {
+            let program = programs.program_of(*rank)?;
+            programs.steps[program].get(stuck.at[program])
+        };
+        let (known, silent): (BTreeSet<u32>, BTreeSet<u32>) = {
+            let ranks = grouped.group.ranks.iter().copied();
+            ranks.partition(|rank| programs.job.ranks.contains_key(rank))
+        };
+        // The last calls of a cut dump are unknown.
+        let is_whole = |rank: &u32| {
+            programs
+                .job
+                .ranks
+                .get(rank)
+                .is_some_and(|left| left.is_whole)
+        };
+        let is_free = |rank: &u32| is_whole(rank) && has_call(rank).is_none();
+        let calls = waiting
+            .first()
+            .and_then(|rank| grouped.members.get(rank)?.get(&event.1));
+        Some(DumpWait {
+            group: event.0 as usize,
+            seq: event.1,
+            waiting: waiting.clone(),
+            free: known.into_iter().filter(is_free).collect(),
+            call,
+            silent,
+            is_given_up: calls.is_some_and(|calls| is_given_up(calls)),
+        })
     };
-    let waiting = open_at(seq);
-    let calls = members.get(waiting.first()?)?.get(&seq)?;
-    let call = calls.first()?;
-    let lacking = known
-        .iter()
-        .filter(|rank| is_whole(rank) && reached(rank) < seq)
-        .copied()
-        .collect();
-    Some(DumpWait {
-        group,
-        seq,
-        call,
-        silent,
-        is_given_up: is_given_up(calls),
-        ranks: wait::CallWait {
-            waiting,
-            lacking,
-            made_at: call.created_ns.unwrap_or(u64::MAX),
-        },
-    })
+    waiting.iter().filter_map(wait).collect()
 }
 
 /// A call that all members of a group made, and that did not end on some of them.

@@ -1,16 +1,6 @@
 //! The limits of this room: each trades false alarms against missed findings, or time.
 //! The data on which they were set is unknown.
 
-/// This many calls before one show clearly whether it is usual there.
-pub(crate) const CALLS_TO_JUDGE_HABIT: usize = 16;
-
-/// At most this many calls are compared: with evaluations every few steps, the difference is this
-/// far away.
-pub(crate) const MAX_CALLS_COMPARED: usize = 1 << 10;
-
-/// This many ranks wait in one collective for a reason.
-pub(crate) const MIN_COMMON_WAITERS: usize = 2;
-
 /// How many pairs are in a finding's words and lines.
 pub(crate) const MAX_PAIRS_SHOWN: usize = 4;
 

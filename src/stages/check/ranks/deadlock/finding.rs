@@ -1,7 +1,7 @@
 //! The finding on a circle.
 
 use super::Rendezvous;
-use super::circle_blame::CircleBlame;
+use crate::calls::circle::CircleBlame;
 use crate::calls::wait::{CollectiveId, WaitCircle};
 use crate::stages::check::finding::{Confidence, Finding, Kind};
 use crate::stages::check::ranks::difference_context::DifferenceContext;
@@ -19,7 +19,7 @@ impl Rendezvous {
     ) -> Option<Finding> {
         let names = case.names;
         let circle = self.circle.as_ref()?;
-        let blamed = CircleBlame::find_circle_blame(self, circle)?;
+        let blamed = self.replay().find_circle_blame(circle)?;
         let call = |event: CollectiveId, member: &CommMember| {
             case.calls_of(member.collectives()).call_at(event.1)
         };

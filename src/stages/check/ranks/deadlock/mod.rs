@@ -1,12 +1,11 @@
 //! Evaluates the ranks' last calls on all communicators together: which differences come first, and
 //! which ranks wait for each other in a circle.
 
-mod circle_blame;
 mod finding;
 mod rendezvous;
 
 use super::stopped::whole_steps::UnevenSides;
-use crate::calls::wait::{CollectiveId, ReplayOutcome, WaitCircle};
+use crate::calls::wait::{CollectiveId, CollectiveReplay, ReplayOutcome, WaitCircle};
 use crate::stages::check::streams::CallStreams;
 use crate::stages::check::streams::compare::{CommMember, MemberStream, UnpairedMessages};
 use crate::stages::communicators::{CommunicatorsSummary, gpu_of_side};
@@ -34,19 +33,12 @@ pub(crate) struct Rendezvous {
 }
 
 impl Rendezvous {
-    /// Returns the circle that the ranks did not leave. A circle of calls that were all made counts
-    /// only if there is no other, and the ranks did not go on for long or the job failed.
-    fn unresolved_circle(&self) -> Option<&WaitCircle> {
-        let circles = &self.stuck.circles;
-        if let Some(circle) = circles.iter().find(|circle| !circle.is_made) {
-            return Some(circle);
+    fn replay(&self) -> CollectiveReplay<'_> {
+        CollectiveReplay {
+            members: &self.roster.members,
+            programs: &self.programs.steps,
+            ended: &self.programs.ended,
         }
-        let [circle] = &circles[..] else { return None };
-        let went_on = |&(rank, at): &(u32, usize)| {
-            let rest = self.programs.steps[rank as usize].len() - at;
-            !self.failed && rest > at / 4 + 64
-        };
-        (!circle.waits.values().flatten().any(went_on)).then_some(circle)
     }
 
     /// True where ranks wait for each other in a circle.

@@ -1,7 +1,7 @@
 //! Lets the ranks' last calls on all communicators meet.
 
 use super::Rendezvous;
-use crate::calls::wait::{CollectiveReplay, ProgramCall};
+use crate::calls::wait::{CollectiveId, CollectiveReplay, ProgramCall};
 use crate::stages::check::ranks::stopped::step_lines::StepLinePositions;
 use crate::stages::check::ranks::stopped::{unusual_lag, whole_steps};
 use crate::stages::check::streams::compare::{CommMember, StreamComparison};
@@ -28,6 +28,7 @@ pub(crate) fn replay_last_calls(
     let replay = CollectiveReplay {
         members: &roster.members,
         programs: &programs.steps,
+        ended: &programs.ended,
     };
     let stuck = replay.replay_calls();
     let collectives = |stream: u32| owners.collectives.get(&stream).copied();
@@ -48,7 +49,10 @@ pub(crate) fn replay_last_calls(
         circle: None,
         failed,
     };
-    met.circle = met.unresolved_circle().cloned();
+    met.circle = met
+        .replay()
+        .find_lasting_circle(&met.stuck, failed)
+        .cloned();
     met
 }
 
@@ -71,6 +75,8 @@ pub(super) struct RankPrograms {
     pub(super) steps: Vec<Vec<ProgramCall>>,
     /// Its sends and receives: the stream, and how many collectives are before.
     pub(super) between: Vec<Vec<(u32, usize)>>,
+    /// Those that are known to have ended: a log has no ends of calls.
+    pub(super) ended: FxHashSet<CollectiveId>,
 }
 
 /// The owner of the calls of each stream.
@@ -210,6 +216,10 @@ impl ProgramOwners {
                 });
             }
         }
-        RankPrograms { steps, between }
+        RankPrograms {
+            steps,
+            between,
+            ended: FxHashSet::default(),
+        }
     }
 }

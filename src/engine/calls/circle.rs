@@ -1,10 +1,9 @@
 //! Which ranks are to blame for a circle.
 
-use super::Rendezvous;
-use crate::calls::wait::{CollectiveId, ProgramCall, WaitCircle};
-use crate::stages::check::ranks::limits::{
-    CALLS_TO_JUDGE_HABIT, MAX_CALLS_COMPARED, MIN_COMMON_WAITERS,
+use super::limits::{
+    CALLS_TO_JUDGE_HABIT, MAX_PROGRAM_CALLS_COMPARED, MIN_CALLS_WENT_ON, MIN_COMMON_WAITERS,
 };
+use super::wait::{CollectiveId, CollectiveReplay, ProgramCall, ReplayOutcome, WaitCircle};
 use std::cmp::Ordering;
 
 /// How much of what a rank called before a call it also called before such a call before.
@@ -26,33 +25,56 @@ impl ContextHabit {
 type WaitingRank = (u32, usize);
 
 /// The ranks to blame for a circle, their collective, and that of the others.
-pub(super) struct CircleBlame {
-    pub(super) ranks: Vec<u32>,
-    pub(super) own: CollectiveId,
-    pub(super) others: CollectiveId,
-    pub(super) waiting: Vec<u32>,
-    pub(super) is_sure: bool,
+#[derive(Debug)]
+pub struct CircleBlame {
+    /// The ranks to blame, by number of their program.
+    pub ranks: Vec<u32>,
+    /// The collective in which they wait.
+    pub own: CollectiveId,
+    /// The one in which the others wait.
+    pub others: CollectiveId,
+    /// The others.
+    pub waiting: Vec<u32>,
+    /// It is known which side is wrong.
+    pub is_sure: bool,
 }
 
-impl CircleBlame {
-    /// Returns the ranks to blame, as far as that is known.
-    pub(super) fn find_circle_blame(met: &Rendezvous, circle: &WaitCircle) -> Option<CircleBlame> {
-        met.blame_in_circle(circle)
-            .or_else(|| met.blame_longer_circle(circle))
+impl CollectiveReplay<'_> {
+    /// Returns the circle that the ranks did not leave. A circle of calls that were all made counts only if
+    /// there is no other, and the ranks did not go on for long or the job `failed`.
+    pub fn find_lasting_circle<'s>(
+        &self,
+        stuck: &'s ReplayOutcome,
+        failed: bool,
+    ) -> Option<&'s WaitCircle> {
+        let circles = &stuck.circles;
+        if let Some(circle) = circles.iter().find(|circle| !circle.is_made) {
+            return Some(circle);
+        }
+        let [circle] = &circles[..] else { return None };
+        let went_on = |&(rank, at): &(u32, usize)| {
+            let rest = self.programs[rank as usize].len() - at;
+            !failed && rest > at / 4 + MIN_CALLS_WENT_ON
+        };
+        (!circle.waits.values().flatten().any(went_on)).then_some(circle)
     }
-}
 
-impl Rendezvous {
+    /// Returns the ranks to blame for a circle, as far as that is known.
+    pub fn find_circle_blame(&self, circle: &WaitCircle) -> Option<CircleBlame> {
+        self.blame_in_circle(circle)
+            .or_else(|| self.blame_longer_circle(circle))
+    }
+
     /// How many of the calls before a rank's next one came before such a call before; `None` for a
     /// call that is the first of its kind.
     fn measure_habit(&self, rank: u32, at: usize) -> Option<ContextHabit> {
-        let program = self.programs.steps.get(rank as usize)?;
+        let program = self.programs.get(rank as usize)?;
         let kind = |step: &ProgramCall| (step.event.0, step.mark);
         let head = kind(program.get(at)?);
         let alike = |end: usize| {
             let pairs = program[..end].iter().rev().zip(program[..at].iter().rev());
             let same = pairs.take_while(|(a, b)| kind(a) == kind(b));
-            let same = same.take(MAX_CALLS_COMPARED).count();
+            let same = same.take(MAX_PROGRAM_CALLS_COMPARED).count();
             ContextHabit {
                 alike: same,
                 is_whole: same == end,
@@ -117,7 +139,8 @@ impl Rendezvous {
         at_b: &[WaitingRank],
     ) -> Option<CircleBlame> {
         let shared = |ranks: &[WaitingRank], of: CollectiveId| -> Vec<WaitingRank> {
-            let is = |rank: &u32| self.member_of(of, *rank).is_some();
+            let members = self.members.get(of.0 as usize);
+            let is = |rank: &u32| members.is_some_and(|all| all.contains(rank));
             ranks.iter().filter(|(rank, _)| is(rank)).copied().collect()
         };
         let (in_a, in_b) = (shared(at_a, b), shared(at_b, a));
@@ -145,7 +168,7 @@ impl Rendezvous {
         // One side never made such a call on its communicator before, so it has the wrong one.
         let mark = |ranks: &[WaitingRank]| {
             let &(rank, at) = ranks.first()?;
-            Some(self.programs.steps.get(rank as usize)?.get(at)?.mark)
+            Some(self.programs.get(rank as usize)?.get(at)?.mark)
         };
         let is_astray = match habits {
             _ if fewer.is_some() || mark(&in_a) != mark(&in_b) => None,
@@ -195,7 +218,7 @@ impl Rendezvous {
 
     /// True where several of a collective's members came to it, and no fewer than did not.
     fn is_majority_waiting(&self, event: CollectiveId, at: &[WaitingRank]) -> bool {
-        let all = self.roster.members.get(event.0 as usize);
+        let all = self.members.get(event.0 as usize);
         at.len() > 1 && all.is_some_and(|all| 2 * at.len() >= all.len())
     }
 }
