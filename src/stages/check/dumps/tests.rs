@@ -307,3 +307,34 @@ fn a_call_that_all_made_and_the_watchdog_gave_up_is_an_error() {
     assert_eq!(shown.finding.kind.id(), "watchdog_timeout");
     assert!(shown.clause.contains("all 4 ranks"), "{}", shown.clause);
 }
+
+#[test]
+fn ranks_that_went_on_from_crossed_groups_are_a_deadlock_too() {
+    let crossed = job(1, |calls| calls.swap(8, 9));
+    let (id, rank, says) = shown(&crossed).unwrap();
+    assert_eq!((id, rank), ("deadlock", Some(1)), "{says}");
+    assert!(says.ends_with("in different orders"), "{says}");
+}
+
+#[test]
+fn a_send_left_out_is_found_where_later_ones_hide_it() {
+    let messages = |rank: u32, left_out: Option<usize>| {
+        let mut calls = Vec::new();
+        for at in 0..12 {
+            let (call, ended) = match (at % 2 == 0, rank) {
+                (true, 0) => ("send 0->1/8", at < 6),
+                (true, _) => ("recv 1<-0/8", at < 6),
+                (false, 0) => ("recv 0<-1/8", at < 6),
+                (false, _) => ("send 1->0/8", at < 6),
+            };
+            calls.push(("pair", call, 20, ended));
+        }
+        if let Some(at) = left_out {
+            calls.remove(at);
+        }
+        (rank, calls)
+    };
+    let (id, rank, says) = shown(&[messages(0, Some(6)), messages(1, None)]).unwrap();
+    assert_eq!((id, rank), ("p2p_missing_counterpart", Some(0)), "{says}");
+    assert!(says.contains("rank 0 left out 1 call"), "{says}");
+}
