@@ -1,6 +1,7 @@
 //! The hosts, processes, devices and communicator members that print lines, and the operations: by
 //! number, so that a call carries small numbers.
 
+mod by_process;
 pub mod comm_id;
 pub mod duplicate_inputs;
 mod identities;
@@ -13,6 +14,7 @@ mod process_names;
 pub mod recent_interner;
 mod speakers;
 
+pub use by_process::ByProcess;
 pub use interner::Interner;
 pub use ops::OpInterner;
 pub use speakers::{SpeakerComm, SpeakerDevice, SpeakerProcess, Speakers};

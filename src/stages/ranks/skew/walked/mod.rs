@@ -132,7 +132,7 @@ impl SkewLogs {
         };
         self.logs.push(SkewLog {
             chunks: std::mem::take(&mut self.now),
-            placement: placement.trimmed(),
+            placement,
             timeline: timeline.clone().into(),
             aliases: merged.process_aliases(),
             held: taken.held,
