@@ -1,7 +1,7 @@
 //! The hosts, processes, devices and communicator members that print lines, and the operations: by
 //! number, so that a call carries small numbers.
 
-mod by_process;
+mod by_number;
 pub mod comm_id;
 pub mod duplicate_inputs;
 mod identities;
@@ -14,7 +14,7 @@ mod process_names;
 pub mod recent_interner;
 mod speakers;
 
-pub use by_process::ByProcess;
+pub use by_number::ByNumber;
 pub use interner::Interner;
 pub use ops::OpInterner;
 pub use speakers::{SpeakerComm, SpeakerDevice, SpeakerProcess, Speakers};
@@ -113,6 +113,7 @@ impl MergedMembers {
         let Speakers {
             processes,
             clean,
+            unclean,
             named,
             ..
         } = &before.origins;
@@ -120,6 +121,7 @@ impl MergedMembers {
             origins: Speakers {
                 processes: processes.clone(),
                 clean: clean.clone(),
+                unclean: unclean.clone(),
                 named: named.clone(),
                 ..Speakers::default()
             },

@@ -27,7 +27,7 @@
 //! already ([`FilesWithoutSteps`]). Line positions do not count then: a call that is not placed stays
 //! without a step.
 
-use crate::members::ByProcess;
+use crate::members::ByNumber;
 use serde::{Deserialize, Serialize};
 
 mod across;
@@ -58,7 +58,7 @@ pub use what::CallShape;
 
 /// Where each process's calls are cut: pairs of (gap, number of the process's calls up to the end of
 /// that gap), the second rising. By merged process.
-pub type CutsByProcess = ByProcess<Vec<(u32, u32)>>;
+pub type CutsByProcess = ByNumber<Vec<(u32, u32)>>;
 
 /// Where the calls of an input are.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,7 +108,7 @@ impl Placement {
 #[derive(Debug)]
 pub struct GapCursor<'a> {
     cuts: &'a CutsByProcess,
-    at: ByProcess<GapPosition>,
+    at: ByNumber<GapPosition>,
 }
 
 /// A process's position in its cuts: a gap, and how many of its calls are to come.

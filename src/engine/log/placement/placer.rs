@@ -13,7 +13,7 @@ use super::streams::StreamsByProcess;
 use super::{CutsByProcess, Placement};
 use crate::log::MergedChunk;
 use crate::log::timeline::{self, Checkpoint, PositionOnlyReason, StepTimeline};
-use crate::members::{ByProcess, MergedMembers};
+use crate::members::{ByNumber, MergedMembers};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub struct CallPlacer {
     /// Calls by gap, of those that are held.
     by_gap: BTreeMap<u32, u64>,
     /// How many calls of each process were let go.
-    gone: ByProcess<u32>,
+    gone: ByNumber<u32>,
     placed: Placement,
     /// The ranks that printed the lines so far.
     printers: PrinterHistory,
@@ -59,7 +59,7 @@ impl CallPlacer {
             jobs,
             streams: StreamsByProcess::default(),
             by_gap: BTreeMap::new(),
-            gone: ByProcess::default(),
+            gone: ByNumber::default(),
             placed: Placement::default(),
             printers: PrinterHistory::default(),
             met: None,

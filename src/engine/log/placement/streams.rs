@@ -5,7 +5,7 @@ use super::call_list::{CallList, CallSlice};
 use super::limits::{NO_CODE, NO_LINE_POSITION};
 use super::record::{CallRecorder, ProcessCalls, calls_until};
 use super::what::{CallShape, CallShapes};
-use crate::members::{ByProcess, MergedNumbers, OpInterner};
+use crate::members::{ByNumber, MergedNumbers, OpInterner};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -80,7 +80,7 @@ pub struct StreamsByProcess {
     /// The shapes of calls; members are merged.
     whats: CallShapes,
     /// By merged process.
-    pub(super) streams: ByProcess<ProcessStream>,
+    pub(super) streams: ByNumber<ProcessStream>,
 }
 
 impl StreamsByProcess {

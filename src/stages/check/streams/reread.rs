@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::log;
 use crate::log::placement::CallRecorder;
 use crate::members::{CommIdentity, MergedMembers, SpeakerProcess};
+use crate::pool;
 use crate::source::Input;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
@@ -39,8 +40,8 @@ pub(crate) struct RereadSources<'a> {
 pub(crate) fn reread_wanted(
     wanted: &WantedCalls,
     processes: &[SpeakerProcess],
-    inputs: impl Iterator<Item = u32>,
-    open: impl Fn(u32) -> Result<Input>,
+    inputs: impl Iterator<Item = u32> + Send,
+    open: impl Fn(u32) -> Result<Input> + Sync,
     sources: RereadSources<'_>,
     found: &mut RereadSinks<'_>,
 ) -> Result<FxHashMap<(ProcessComm, StreamKind), Vec<CallDetail>>> {
@@ -59,24 +60,36 @@ pub(crate) fn reread_wanted(
     let mut made: FxHashMap<u32, u64> = FxHashMap::default();
     // The place of a merged member's stream, if it is wanted.
     let mut known: FxHashMap<(u32, StreamKind), Option<usize>> = FxHashMap::default();
-    for number in inputs {
-        if let Some(piped) = piped.get(&number) {
-            let mut takers = StreamTakers {
-                places: &places,
-                streams: &mut streams,
-            };
-            piped.reread_calls(number, &mut takers, &mut made, found)?;
-            continue;
-        }
-        let input = open(number)?;
-        let mut steps = found.ends.is_some().then(|| StepEndTracker::new(options));
-        let has_ends = found.ends.is_some();
-        let recorder = || has_ends.then(CallRecorder::default);
-        let log = log::read_log(
+    let has_ends = found.ends.is_some();
+    let recorder = || has_ends.then(CallRecorder::default);
+    let new = || (RereadChunk::new(Some(&comms)), recorder());
+    // Small files are walked on all cores.
+    let begin = |input: Input| {
+        let begun = log::begin_log(&input, &options.log, new)?;
+        Ok((input, begun))
+    };
+    let begin = |number: u32| match piped.get(&number) {
+        Some(piped) => (number, Err(piped)),
+        None => (number, Ok(open(number).and_then(begin))),
+    };
+    pool::map_in_order(options.log.jobs, inputs, begin, |(number, begun)| {
+        let (input, begun) = match begun {
+            Ok(begun) => begun?,
+            Err(piped) => {
+                let mut takers = StreamTakers {
+                    places: &places,
+                    streams: &mut streams,
+                };
+                return piped.reread_calls(number, &mut takers, &mut made, found);
+            }
+        };
+        let mut steps = has_ends.then(|| StepEndTracker::new(options));
+        let log = log::continue_log(
             &input,
+            begun,
             &options.log,
             &mut merged,
-            || (RereadChunk::new(Some(&comms)), recorder()),
+            new,
             |_| {},
             |part| {
                 let ((RereadChunk { ops, list, .. }, recorder), part) = part.take_visit();
@@ -114,7 +127,8 @@ pub(crate) fn reread_wanted(
         if let (Some(steps), Some(ends)) = (steps, &mut found.ends) {
             steps.finish_log(number, &log, &merged, ends);
         }
-    }
+        Ok(())
+    })?;
     let kept = streams.into_iter().map(StreamReread::into_kept_calls);
     Ok(wanted.keys().copied().zip(kept).collect())
 }

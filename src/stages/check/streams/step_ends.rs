@@ -5,7 +5,7 @@ use crate::count::calls::Options;
 use crate::log::placement::{CallPlacer, CallRecorder, CutsByProcess};
 use crate::log::timeline::{Checkpoint, GapKind, StepTimeline};
 use crate::log::{LogState, MergedChunk};
-use crate::members::{ByProcess, MergedMembers};
+use crate::members::{ByNumber, MergedMembers};
 use crate::stages::check::log::old_steps;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ pub(crate) struct ProcessStepEnds {
 #[derive(Debug, Default)]
 pub(crate) struct InputStepEnds {
     /// Steps by input and process.
-    of: BTreeMap<u32, ByProcess<ProcessStepEnds>>,
+    of: BTreeMap<u32, ByNumber<ProcessStepEnds>>,
     /// Ranks that print the step lines.
     pub(crate) printers: BTreeSet<u32>,
     /// Ranks that print the step lines, and made no call in one of the steps.
@@ -147,7 +147,7 @@ fn has_one_empty_step(cuts: &[(u32, u32)], timeline: &StepTimeline) -> bool {
 fn find_process_step_ends(
     cuts: &CutsByProcess,
     timeline: &StepTimeline,
-) -> ByProcess<ProcessStepEnds> {
+) -> ByNumber<ProcessStepEnds> {
     cuts.map(|_, cuts| {
         let mut own = ProcessStepEnds::default();
         let mut before = None;

@@ -16,7 +16,7 @@ use super::resolve::{PlacementScope, place_streams};
 use super::streams::StreamsByProcess;
 use super::{CutsByProcess, Placement};
 use crate::log::timeline::StepTimeline;
-use crate::members::{ByProcess, MergedMembers};
+use crate::members::{ByNumber, MergedMembers};
 use limits::{MAX_CUTS_REMEMBERED, MAX_LET_GO_TRIES, MIN_WHOLE_STEPS_IN_ROW, STEPS_KEPT_SETTLED};
 use settled::{StepCompleteness, last_step_ends};
 
@@ -28,7 +28,7 @@ pub(super) use settled::cut_at;
 pub(super) struct RecentWindow {
     streams: StreamsByProcess,
     /// How many calls of each process came before.
-    gone: ByProcess<u32>,
+    gone: ByNumber<u32>,
     /// Where these were cut, by process.
     before: CutsByProcess,
     /// The last gap before them.
@@ -38,9 +38,9 @@ pub(super) struct RecentWindow {
     /// The ranks that printed the lines before.
     printers: PrinterHistory,
     /// By process: a call of each kind that it made before.
-    ever: ByProcess<Vec<u32>>,
+    ever: ByNumber<Vec<u32>>,
     /// How many calls of each process were looked at: see [`RecentWindow::lacks_first_calls`].
-    looked_at: ByProcess<u32>,
+    looked_at: ByNumber<u32>,
     /// The fewest calls that are placed.
     few: u64,
     /// The number of calls from which some are let go.
@@ -52,7 +52,7 @@ impl RecentWindow {
     /// gap `base`.
     pub(super) fn from_streams(
         streams: StreamsByProcess,
-        gone: ByProcess<u32>,
+        gone: ByNumber<u32>,
         before: CutsByProcess,
         base: Option<u32>,
         few: u64,
@@ -64,8 +64,8 @@ impl RecentWindow {
             base,
             first: base,
             printers: PrinterHistory::default(),
-            ever: ByProcess::default(),
-            looked_at: ByProcess::default(),
+            ever: ByNumber::default(),
+            looked_at: ByNumber::default(),
             few,
             many: few.saturating_mul(2),
         }
@@ -215,7 +215,7 @@ impl RecentWindow {
 
     /// Lets go of the calls up to the end of gap `until`.
     fn let_go_until(&mut self, until: u32, cuts: &mut CutsByProcess, keys: &Sequences) {
-        let mut gone = ByProcess::default();
+        let mut gone = ByNumber::default();
         let mut seen = vec![u32::MAX; keys.len()];
         for (process, cuts) in cuts.iter_mut() {
             let own = &self.streams.streams[process];

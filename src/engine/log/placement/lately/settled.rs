@@ -14,7 +14,7 @@ use crate::log::placement::call_list::CallSlice;
 use crate::log::placement::keys::{Sequences, spread_bits};
 use crate::log::placement::streams::StreamsByProcess;
 use crate::log::timeline::{GapKind, StepTimeline};
-use crate::members::{ByProcess, MergedMembers};
+use crate::members::{ByNumber, MergedMembers};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub struct LivePlacement<'a> {
     /// The calls.
     pub streams: &'a StreamsByProcess,
     /// How many calls of each process came before them.
-    pub(in crate::log::placement) gone: &'a ByProcess<u32>,
+    pub(in crate::log::placement) gone: &'a ByNumber<u32>,
     /// Where these were cut, by process.
     pub(in crate::log::placement) before: &'a CutsByProcess,
     /// Where they are cut, by process.
@@ -107,7 +107,7 @@ impl<'a> StepCompleteness<'a> {
         keys: &'a Sequences,
         known: &[u32],
         cuts: &'a CutsByProcess,
-        ever: &ByProcess<Vec<u32>>,
+        ever: &ByNumber<Vec<u32>>,
         merged: &MergedMembers,
         is_unusual: bool,
     ) -> StepCompleteness<'a> {

@@ -11,7 +11,7 @@ use super::printer::{self, PrinterHistory, every_rank_prints};
 use super::streams::{ProcessStream, StreamsByProcess};
 use super::{Placement, PlacementMethods};
 use crate::log::timeline::PositionOnlyReason;
-use crate::members::{ByProcess, MergedMembers};
+use crate::members::{ByNumber, MergedMembers};
 use crate::pool;
 use rustc_hash::FxHashMap;
 
@@ -27,7 +27,7 @@ struct PlacementSolver<'a> {
     /// Without `by_line`: the stretches in which placed ranks made calls, in order.
     busy: Vec<u32>,
     /// By stream.
-    cuts: ByProcess<Option<StretchCuts>>,
+    cuts: ByNumber<Option<StretchCuts>>,
     /// The streams that have cuts, in the order in which they got them.
     known: Vec<u32>,
     /// By communicator: the first streams that have cuts.
@@ -195,7 +195,7 @@ impl<'a> PlacementSolver<'a> {
     /// order. `slots` gives the streams of a process.
     fn group_jobs(&self, merged: &MergedMembers, slots: impl Fn(u32) -> Vec<u32>) -> Vec<Vec<u32>> {
         let mut parent = self.streams.streams.map(|process, _| process);
-        fn root(parent: &mut ByProcess<u32>, mut at: u32) -> u32 {
+        fn root(parent: &mut ByNumber<u32>, mut at: u32) -> u32 {
             while parent[at] != at {
                 parent[at] = parent[parent[at]];
                 at = parent[at];

@@ -1,37 +1,37 @@
-//! Values by the number of a process.
+//! Values by the number of a process or a member.
 
 use serde::{Deserialize, Serialize};
 use std::iter::Zip;
 use std::ops::{Index, IndexMut, RangeFrom};
 
-/// A value for each process from the first to the last that has one. Of many inputs each has few processes, with
+/// A value for each number from the first to the last that has one. Of many inputs each has few processes, with
 /// numbers near each other: what is kept of it takes room for these, and not for all that were met before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ByProcess<T> {
+pub struct ByNumber<T> {
     first: u32,
     list: Vec<T>,
 }
 
-impl<T> Default for ByProcess<T> {
+impl<T> Default for ByNumber<T> {
     fn default() -> Self {
         Vec::new().into()
     }
 }
 
-impl<T> From<Vec<T>> for ByProcess<T> {
-    /// The values of the first processes.
-    fn from(list: Vec<T>) -> ByProcess<T> {
-        ByProcess { first: 0, list }
+impl<T> From<Vec<T>> for ByNumber<T> {
+    /// The values of the first numbers.
+    fn from(list: Vec<T>) -> ByNumber<T> {
+        ByNumber { first: 0, list }
     }
 }
 
-impl<T> ByProcess<T> {
+impl<T> ByNumber<T> {
     /// The number after the last one with a value.
     pub fn end(&self) -> u32 {
         self.first + self.list.len() as u32
     }
 
-    /// The value of a process, if it has one.
+    /// The value of a number, if it has one.
     pub fn get(&self, process: u32) -> Option<&T> {
         self.list.get(process.checked_sub(self.first)? as usize)
     }
@@ -42,7 +42,7 @@ impl<T> ByProcess<T> {
         self.list.get_mut(at as usize)
     }
 
-    /// All processes with a value, in order.
+    /// All numbers with a value, in order.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         (self.first..).zip(&self.list)
     }
@@ -62,9 +62,9 @@ impl<T> ByProcess<T> {
         self.list.iter_mut()
     }
 
-    /// Other values for the same processes.
-    pub fn map<U>(&self, of: impl Fn(u32, &T) -> U) -> ByProcess<U> {
-        ByProcess {
+    /// Other values for the same numbers.
+    pub fn map<U>(&self, of: impl Fn(u32, &T) -> U) -> ByNumber<U> {
+        ByNumber {
             first: self.first,
             list: self
                 .iter()
@@ -73,17 +73,17 @@ impl<T> ByProcess<T> {
         }
     }
 
-    /// Other values for the same processes, taken out of these.
-    pub fn map_mut<U>(&mut self, of: impl FnMut(&mut T) -> U) -> ByProcess<U> {
-        ByProcess {
+    /// Other values for the same numbers, taken out of these.
+    pub fn map_mut<U>(&mut self, of: impl FnMut(&mut T) -> U) -> ByNumber<U> {
+        ByNumber {
             first: self.first,
             list: self.list.iter_mut().map(of).collect(),
         }
     }
 }
 
-impl<T: Default> ByProcess<T> {
-    /// The value of a process; one that has none gets it.
+impl<T: Default> ByNumber<T> {
+    /// The value of a number; one that has none gets it.
     pub fn entry(&mut self, process: u32) -> &mut T {
         if self.list.is_empty() {
             self.first = process;
@@ -103,7 +103,7 @@ impl<T: Default> ByProcess<T> {
     }
 }
 
-impl<T> Index<u32> for ByProcess<T> {
+impl<T> Index<u32> for ByNumber<T> {
     type Output = T;
 
     fn index(&self, process: u32) -> &T {
@@ -111,13 +111,13 @@ impl<T> Index<u32> for ByProcess<T> {
     }
 }
 
-impl<T> IndexMut<u32> for ByProcess<T> {
+impl<T> IndexMut<u32> for ByNumber<T> {
     fn index_mut(&mut self, process: u32) -> &mut T {
         &mut self.list[(process - self.first) as usize]
     }
 }
 
-impl<T> IntoIterator for ByProcess<T> {
+impl<T> IntoIterator for ByNumber<T> {
     type Item = (u32, T);
     type IntoIter = Zip<RangeFrom<u32>, std::vec::IntoIter<T>>;
 
@@ -131,8 +131,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_is_taken_from_the_first_process_to_the_last() {
-        let mut all = ByProcess::default();
+    fn room_is_taken_from_the_first_number_to_the_last() {
+        let mut all = ByNumber::default();
         *all.entry(9000) = 1;
         *all.entry(9002) = 3;
         assert_eq!((all.list.len(), all.end()), (3, 9003));
