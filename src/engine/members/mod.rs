@@ -1,7 +1,6 @@
 //! The hosts, processes, devices and communicator members that print lines, and the operations: by
 //! number, so that a call carries small numbers.
 
-mod by_number;
 pub mod comm_id;
 pub mod duplicate_inputs;
 mod identities;
@@ -14,7 +13,6 @@ mod process_names;
 pub mod recent_interner;
 mod speakers;
 
-pub use by_number::ByNumber;
 pub use interner::Interner;
 pub use ops::OpInterner;
 pub use speakers::{SpeakerComm, SpeakerDevice, SpeakerProcess, Speakers};

@@ -27,7 +27,7 @@
 //! already ([`FilesWithoutSteps`]). Line positions do not count then: a call that is not placed stays
 //! without a step.
 
-use crate::members::ByNumber;
+use crate::by_number::ByNumber;
 use serde::{Deserialize, Serialize};
 
 mod across;

@@ -11,9 +11,10 @@ use super::record::CallRecorder;
 use super::resolve::{PlacementScope, place_streams};
 use super::streams::StreamsByProcess;
 use super::{CutsByProcess, Placement};
+use crate::by_number::ByNumber;
 use crate::log::MergedChunk;
 use crate::log::timeline::{self, Checkpoint, PositionOnlyReason, StepTimeline};
-use crate::members::{ByNumber, MergedMembers};
+use crate::members::MergedMembers;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

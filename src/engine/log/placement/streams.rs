@@ -5,7 +5,8 @@ use super::call_list::{CallList, CallSlice};
 use super::limits::{NO_CODE, NO_LINE_POSITION};
 use super::record::{CallRecorder, ProcessCalls, calls_until};
 use super::what::{CallShape, CallShapes};
-use crate::members::{ByNumber, MergedNumbers, OpInterner};
+use crate::by_number::ByNumber;
+use crate::members::{MergedNumbers, OpInterner};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -1,9 +1,10 @@
 //! Rows as text, of repeated pieces: the columns of a speaker and of a call are formatted once and then copied.
 
 use super::RowForm;
+use crate::by_number::ByNumber;
 use crate::count::caller::{Caller, caller_in};
+use crate::members::MergedMembers;
 use crate::members::job_ranks::JobRanks;
-use crate::members::{ByNumber, MergedMembers};
 use crate::output::table::{Part, Row};
 use rustc_hash::FxHashMap;
 use std::ptr;

@@ -207,7 +207,7 @@ impl CallStream {
 
 /// What has calls in the current input.
 #[derive(Debug, Default)]
-struct CurrentInput {
+struct OpenInputCalls {
     number: u32,
     processes: FxHashSet<u32>,
     streams: Vec<u32>,
@@ -236,7 +236,7 @@ pub(crate) struct CallStreams {
     /// The last calls of every process.
     tail: LastChunks,
     /// The current input.
-    now: CurrentInput,
+    now: OpenInputCalls,
 }
 
 impl CallStreams {
@@ -270,9 +270,9 @@ impl CallStreams {
         } = part;
         self.counts |= counts > 0;
         if self.now.number != input {
-            self.now = CurrentInput {
+            self.now = OpenInputCalls {
                 number: input,
-                ..CurrentInput::default()
+                ..OpenInputCalls::default()
             };
         }
         let callers: Vec<u32> = to

@@ -7,11 +7,12 @@ use super::wanted_streams::{CallDetail, RereadSinks, StreamReread, StreamTakers}
 use super::{CallStreams, ProcessComm, StreamKind, caller_of_member};
 use crate::count::calls::Options;
 use crate::error::Result;
-use crate::log;
 use crate::log::placement::CallRecorder;
+use crate::log::{self, MergedChunk};
 use crate::members::{CommIdentity, MergedMembers, SpeakerProcess};
 use crate::pool;
 use crate::source::Input;
+use crate::stages::check::log::job_spans::JobCallSpans;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -46,20 +47,11 @@ pub(crate) fn reread_wanted(
     found: &mut RereadSinks<'_>,
 ) -> Result<FxHashMap<(ProcessComm, StreamKind), Vec<CallDetail>>> {
     let RereadSources { options, piped, .. } = sources;
-    let mut streams: Vec<StreamReread> = Vec::with_capacity(wanted.len());
-    let mut index: FxHashMap<StreamName, usize> = FxHashMap::default();
-    for (key, ranges) in wanted {
-        index.insert(identify_stream(key, processes), streams.len());
-        streams.push(StreamReread::from_ranges(ranges));
-    }
-    let places = sources.place_piped_streams(&index, processes);
+    let mut all = RereadStreams::from_wanted(wanted, processes);
+    let places = sources.place_piped_streams(&all.index, processes);
     // Addresses are compared first, which is cheaper than names.
     let comms: FxHashSet<u64> = wanted.keys().map(|(caller, _)| caller.comm).collect();
     let mut merged = MergedMembers::with_process_names(processes);
-    // Calls of each process so far.
-    let mut made: FxHashMap<u32, u64> = FxHashMap::default();
-    // The place of a merged member's stream, if it is wanted.
-    let mut known: FxHashMap<(u32, StreamKind), Option<usize>> = FxHashMap::default();
     let has_ends = found.ends.is_some();
     let recorder = || has_ends.then(CallRecorder::default);
     let new = || (RereadChunk::new(Some(&comms)), recorder());
@@ -78,9 +70,9 @@ pub(crate) fn reread_wanted(
             Err(piped) => {
                 let mut takers = StreamTakers {
                     places: &places,
-                    streams: &mut streams,
+                    streams: &mut all.list,
                 };
-                return piped.reread_calls(number, &mut takers, &mut made, found);
+                return piped.reread_calls(number, &mut takers, &mut all.made, found);
             }
         };
         let mut steps = has_ends.then(|| StepEndTracker::new(options));
@@ -92,35 +84,11 @@ pub(crate) fn reread_wanted(
             new,
             |_| {},
             |part| {
-                let ((RereadChunk { ops, list, .. }, recorder), part) = part.take_visit();
+                let ((chunk, recorder), part) = part.take_visit();
                 if let (Some(steps), Some(recorder)) = (&mut steps, recorder) {
                     steps.add_chunk(recorder, &part);
                 }
-                for call in list {
-                    let member = part.to.members[call.member as usize];
-                    let Some(way) = StreamKind::of_call(ops.op_kind(call.op), call.line.root)
-                    else {
-                        continue;
-                    };
-                    let stream = *known.entry((member, way)).or_insert_with(|| {
-                        let name = name_stream(member, way, part.merged);
-                        index.get(&name).copied()
-                    });
-                    if let Some(stream) = stream {
-                        let member = part.merged.origins.members.get(member);
-                        let process = part.merged.origins.places.get(member.place).process;
-                        let nth = made.entry(process).or_default();
-                        streams[stream].take_next_call(|| CallDetail {
-                            seq: 0,
-                            nth: *nth,
-                            op: ops.name_of_op(call.op).into(),
-                            input: number,
-                            line: call.line,
-                        });
-                        *nth += 1;
-                        found.spans.count_call(process, number);
-                    }
-                }
+                all.take_chunk(chunk, &part, number, found.spans);
                 Ok(())
             },
         )?;
@@ -129,8 +97,67 @@ pub(crate) fn reread_wanted(
         }
         Ok(())
     })?;
-    let kept = streams.into_iter().map(StreamReread::into_kept_calls);
+    let kept = all.list.into_iter().map(StreamReread::into_kept_calls);
     Ok(wanted.keys().copied().zip(kept).collect())
+}
+
+/// The streams that are read again.
+struct RereadStreams {
+    index: FxHashMap<StreamName, usize>,
+    list: Vec<StreamReread>,
+    /// Calls of each process so far.
+    made: FxHashMap<u32, u64>,
+    /// The place of a merged member's stream, if it is wanted.
+    known: FxHashMap<(u32, StreamKind), Option<usize>>,
+}
+
+impl RereadStreams {
+    fn from_wanted(wanted: &WantedCalls, processes: &[SpeakerProcess]) -> RereadStreams {
+        let names = wanted.keys().map(|key| identify_stream(key, processes));
+        RereadStreams {
+            index: names.zip(0..).collect(),
+            list: wanted
+                .values()
+                .map(|ranges| StreamReread::from_ranges(ranges))
+                .collect(),
+            made: FxHashMap::default(),
+            known: FxHashMap::default(),
+        }
+    }
+
+    /// Takes the wanted calls of a chunk of input `number`.
+    fn take_chunk(
+        &mut self,
+        chunk: RereadChunk<'_>,
+        part: &MergedChunk<'_, ()>,
+        number: u32,
+        spans: &mut JobCallSpans,
+    ) {
+        let RereadChunk { ops, list, .. } = chunk;
+        for call in list {
+            let member = part.to.members[call.member as usize];
+            let Some(way) = StreamKind::of_call(ops.op_kind(call.op), call.line.root) else {
+                continue;
+            };
+            let stream = *self.known.entry((member, way)).or_insert_with(|| {
+                let name = name_stream(member, way, part.merged);
+                self.index.get(&name).copied()
+            });
+            if let Some(stream) = stream {
+                let process = caller_of_member(member, part.merged).process;
+                let nth = self.made.entry(process).or_default();
+                self.list[stream].take_next_call(|| CallDetail {
+                    seq: 0,
+                    nth: *nth,
+                    op: ops.name_of_op(call.op).into(),
+                    input: number,
+                    line: call.line,
+                });
+                *nth += 1;
+                spans.count_call(process, number);
+            }
+        }
+    }
 }
 
 impl RereadSources<'_> {

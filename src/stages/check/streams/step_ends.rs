@@ -1,11 +1,12 @@
 //! The number of calls after which each process ended each of its steps, by the steps in which the calls were
 //! made ([`placement`](crate::log::placement)), not by their lines.
 
+use crate::by_number::ByNumber;
 use crate::count::calls::Options;
 use crate::log::placement::{CallPlacer, CallRecorder, CutsByProcess};
 use crate::log::timeline::{Checkpoint, GapKind, StepTimeline};
 use crate::log::{LogState, MergedChunk};
-use crate::members::{ByNumber, MergedMembers};
+use crate::members::MergedMembers;
 use crate::stages::check::log::old_steps;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -57,10 +57,8 @@ pub(crate) fn find_timed_out_nccl_calls(
     let mut calls_of: FxHashMap<u32, Vec<_>> = FxHashMap::default();
     for (key, calls) in details {
         if let Some(whose) = whose.get(&key.0) {
-            calls_of
-                .entry(whose.process)
-                .or_default()
-                .push((key, calls));
+            let own = calls_of.entry(whose.process).or_default();
+            own.push((key, calls));
         }
     }
     let mut joined: BTreeMap<TimedOutCallKey<'_>, Vec<TimedOutCallMatch<'_>>> = BTreeMap::new();
@@ -106,10 +104,7 @@ pub(crate) fn find_timed_out_nccl_calls(
     }
     joined
         .into_iter()
-        .filter_map(|(both, lines)| {
-            let members = &members[&both.communicator];
-            nccl_call_finding(both, &lines, made, members, names)
-        })
+        .filter_map(|(both, lines)| nccl_call_finding(both, &lines, made, &members, names))
         .collect()
 }
 
@@ -117,7 +112,7 @@ fn nccl_call_finding(
     call_key: TimedOutCallKey<'_>,
     lines: &[TimedOutCallMatch<'_>],
     made: &FxHashMap<ProcessComm, u64>,
-    members: &[(ProcessComm, Option<u32>)],
+    members: &FxHashMap<usize, Vec<(ProcessComm, Option<u32>)>>,
     names: RankNames<'_>,
 ) -> Option<Finding> {
     let TimedOutCallKey {
@@ -129,7 +124,7 @@ fn nccl_call_finding(
     let (record, call, _) = lines.first()?;
     // A rank that waits for the call has made it, perhaps after another rank's watchdog fired.
     let waits = |caller: &ProcessComm| lines.iter().any(|(_, _, waiting)| waiting == caller);
-    let mut without: Vec<u32> = members
+    let mut without: Vec<u32> = members[&communicator]
         .iter()
         .filter(|(caller, _)| made.get(caller).is_some_and(|&calls| calls <= seq))
         .filter(|(caller, _)| !waits(caller))

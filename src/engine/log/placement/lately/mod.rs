@@ -15,8 +15,9 @@ use super::printer::PrinterHistory;
 use super::resolve::{PlacementScope, place_streams};
 use super::streams::StreamsByProcess;
 use super::{CutsByProcess, Placement};
+use crate::by_number::ByNumber;
 use crate::log::timeline::StepTimeline;
-use crate::members::{ByNumber, MergedMembers};
+use crate::members::MergedMembers;
 use limits::{MAX_CUTS_REMEMBERED, MAX_LET_GO_TRIES, MIN_WHOLE_STEPS_IN_ROW, STEPS_KEPT_SETTLED};
 use settled::{StepCompleteness, last_step_ends};
 

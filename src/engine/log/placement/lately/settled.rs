@@ -9,12 +9,13 @@ use super::limits::{
     MAX_STEPS_BEHIND, MAX_STEPS_SILENT, MIN_STEPS_TO_SETTLE, MIN_STEPS_UNCHECKED,
     MIN_STEPS_UNUSUAL_RANK,
 };
+use crate::by_number::ByNumber;
 use crate::log::placement::CutsByProcess;
 use crate::log::placement::call_list::CallSlice;
 use crate::log::placement::keys::{Sequences, spread_bits};
 use crate::log::placement::streams::StreamsByProcess;
 use crate::log::timeline::{GapKind, StepTimeline};
-use crate::members::{ByNumber, MergedMembers};
+use crate::members::MergedMembers;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 

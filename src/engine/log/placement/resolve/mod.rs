@@ -10,8 +10,9 @@ use super::limits::{MAX_MODEL_RANKS, NO_SEQUENCE, UNKNOWN_STRETCH};
 use super::printer::{self, PrinterHistory, every_rank_prints};
 use super::streams::{ProcessStream, StreamsByProcess};
 use super::{Placement, PlacementMethods};
+use crate::by_number::ByNumber;
 use crate::log::timeline::PositionOnlyReason;
-use crate::members::{ByNumber, MergedMembers};
+use crate::members::MergedMembers;
 use crate::pool;
 use rustc_hash::FxHashMap;
 

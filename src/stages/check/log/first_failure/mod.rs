@@ -88,14 +88,15 @@ impl<'a> FailureEvidence<'a> {
             all.of_rank.entry(rank).or_default().push(process);
         }
         all.attempts = all.split_attempts();
-        let first = all.attempts.iter().filter_map(|attempt| {
-            let first = attempt.failures.first()?;
-            (first.is_outside_end() || all.is_outlived(attempt)).then_some(first.line.at)
-        });
         let mut ended: BTreeMap<u32, Vec<_>> = BTreeMap::new();
-        for end in first {
-            let again = ends.restart_after(end);
-            ended.entry(end.input).or_default().push((end, again));
+        for attempt in &all.attempts {
+            if let Some(first) = attempt.failures.first()
+                && (first.is_outside_end() || all.is_outlived(attempt))
+            {
+                let end = first.line.at;
+                let those = ended.entry(end.input).or_default();
+                those.push((end, ends.restart_after(end)));
+            }
         }
         all.ended = ended;
         all

@@ -1,8 +1,9 @@
 //! The members that make the calls of logs.
 
+use crate::by_number::ByNumber;
 use crate::count::caller::{Caller, caller_in};
+use crate::members::MergedMembers;
 use crate::members::job_ranks::JobRanks;
-use crate::members::{ByNumber, MergedMembers};
 use crate::output::table::Row;
 use crate::stages::skew::rows::{SkewBuilder, SkewCaller};
 use rustc_hash::FxHashMap;
