@@ -6,16 +6,10 @@ use std::ops::{Index, IndexMut, RangeFrom};
 
 /// A value for each number from the first to the last that has one. Of many inputs each has few processes, with
 /// numbers near each other: what is kept of it takes room for these, and not for all that were met before.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ByNumber<T> {
     first: u32,
     list: Vec<T>,
-}
-
-impl<T> Default for ByNumber<T> {
-    fn default() -> Self {
-        Vec::new().into()
-    }
 }
 
 impl<T> From<Vec<T>> for ByNumber<T> {
@@ -27,7 +21,7 @@ impl<T> From<Vec<T>> for ByNumber<T> {
 
 impl<T> ByNumber<T> {
     /// The number after the last one with a value.
-    pub fn end(&self) -> u32 {
+    pub fn end_number(&self) -> u32 {
         self.first + self.list.len() as u32
     }
 
@@ -53,7 +47,7 @@ impl<T> ByNumber<T> {
     }
 
     /// All values, in order.
-    pub fn values(&self) -> impl Iterator<Item = &T> {
+    pub fn all_values(&self) -> impl Iterator<Item = &T> {
         self.list.iter()
     }
 
@@ -63,7 +57,7 @@ impl<T> ByNumber<T> {
     }
 
     /// Other values for the same numbers.
-    pub fn map<U>(&self, of: impl Fn(u32, &T) -> U) -> ByNumber<U> {
+    pub fn map_values<U>(&self, of: impl Fn(u32, &T) -> U) -> ByNumber<U> {
         ByNumber {
             first: self.first,
             list: self
@@ -135,17 +129,17 @@ mod tests {
         let mut all = ByNumber::default();
         *all.entry(9000) = 1;
         *all.entry(9002) = 3;
-        assert_eq!((all.list.len(), all.end()), (3, 9003));
+        assert_eq!((all.list.len(), all.end_number()), (3, 9003));
         assert_eq!(
             [8999, 9000, 9001].map(|at| all.get(at).copied()),
             [None, Some(1), Some(0)]
         );
         *all.entry(8999) = 7;
         assert_eq!((all[8999], all[9002], all.get(9003)), (7, 3, None));
-        let named = all.map(|process, value| u64::from(process) + value);
+        let named = all.map_values(|process, value| u64::from(process) + value);
         assert_eq!(named[9002], 9005);
         *all.entry(0) = 4;
-        assert_eq!((all[0], all[8999], all.end()), (4, 7, 9003));
+        assert_eq!((all[0], all[8999], all.end_number()), (4, 7, 9003));
         let rest = all.into_iter().filter(|(_, value)| *value > 0);
         assert_eq!(
             Vec::from_iter(rest),

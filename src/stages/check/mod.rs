@@ -292,7 +292,7 @@ fn find_reported_failures(
     now: JobLiveness,
 ) -> (Vec<Finding>, JobFailures) {
     let watched = seen.warnings.watchdog_lines();
-    let failed = FailureEvidence::new(&seen.warnings.ends, watched, &seen.found);
+    let failed = FailureEvidence::from_lines(&seen.warnings.ends, watched, &seen.found);
     let processes = &seen.found.processes;
     let mut findings = triage::triage_warnings(&seen.warnings, processes, ended);
     failed.excuse_after_end(&mut findings);
@@ -359,7 +359,7 @@ fn collect_failures(seen: &CheckGathered, findings: &[Finding], now: JobLiveness
     });
     JobFailures {
         lines: watched.chain(errors).collect(),
-        begins: seen.warnings.ends.first_messages(),
+        begins: seen.warnings.ends.first_messages().collect(),
         now,
     }
 }

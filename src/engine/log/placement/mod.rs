@@ -85,7 +85,7 @@ impl Placement {
 
     /// How many calls each process made in each gap.
     pub fn calls_by_gap(&self) -> impl Iterator<Item = (u32, u32)> {
-        self.cuts.values().flat_map(|cuts| {
+        self.cuts.all_values().flat_map(|cuts| {
             let mut before = 0;
             cuts.iter().map(move |&(gap, end)| {
                 let calls = end.saturating_sub(before);
@@ -99,7 +99,7 @@ impl Placement {
     pub fn gap_cursor(&self) -> GapCursor<'_> {
         GapCursor {
             cuts: &self.cuts,
-            at: self.cuts.map(|_, _| GapPosition::default()),
+            at: self.cuts.map_values(|_, _| GapPosition::default()),
         }
     }
 }

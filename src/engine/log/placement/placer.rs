@@ -220,13 +220,14 @@ impl CallPlacer {
         }
         let until = last.unwrap_or(gap);
         let placement = self.place_calls(part.merged, &bounds);
-        let gone = placement
-            .cuts
-            .map(|_, cuts| match cuts.partition_point(|&(g, _)| g <= until) {
-                0 => 0,
-                n => cuts[n - 1].1,
-            });
-        self.met.get_or_insert(self.streams.streams.end());
+        let gone =
+            placement
+                .cuts
+                .map_values(|_, cuts| match cuts.partition_point(|&(g, _)| g <= until) {
+                    0 => 0,
+                    n => cuts[n - 1].1,
+                });
+        self.met.get_or_insert(self.streams.streams.end_number());
         self.take_until(placement, Some(until), sink);
         self.streams
             .drop_first(|process| gone.get(process).copied().unwrap_or(0));
@@ -279,7 +280,7 @@ impl CallPlacer {
             ..
         } = self;
         let all = || {
-            let last = placed.cuts.values().filter_map(|cuts| cuts.last());
+            let last = placed.cuts.all_values().filter_map(|cuts| cuts.last());
             let base = last.map(|cut| cut.0).max();
             let before = placed.cuts.clone();
             RecentWindow::from_streams(streams.clone(), gone.clone(), before, base, self.few)

@@ -87,12 +87,15 @@ pub struct StreamsByProcess {
 impl StreamsByProcess {
     /// How many calls there are.
     pub fn count_calls(&self) -> u64 {
-        self.streams.values().map(|s| u64::from(s.len())).sum()
+        self.streams.all_values().map(|s| u64::from(s.len())).sum()
     }
 
     /// The bytes that the calls and their places take.
     pub(super) fn memory_bytes(&self) -> u64 {
-        self.streams.values().map(ProcessStream::memory_bytes).sum()
+        self.streams
+            .all_values()
+            .map(ProcessStream::memory_bytes)
+            .sum()
     }
 
     /// Adds a chunk that begins with gap `gap` of the input. Returns the number of calls by gap.
@@ -126,7 +129,7 @@ impl StreamsByProcess {
     /// Calls by gap, by position.
     pub(super) fn calls_by_gap(&self) -> BTreeMap<u32, u64> {
         let mut by_gap = BTreeMap::new();
-        for stream in self.streams.values() {
+        for stream in self.streams.all_values() {
             let mut from = 0;
             for &(gap, end) in &stream.ends {
                 *by_gap.entry(gap).or_default() += u64::from(end - from);
@@ -305,7 +308,7 @@ impl StreamsByProcess {
 
     /// Cuts all calls into the first gap, if no gap is known.
     pub fn unplaced_cuts(&self) -> CutsByProcess {
-        self.streams.map(|_, stream| vec![(0, stream.len())])
+        self.streams.map_values(|_, stream| vec![(0, stream.len())])
     }
 
     /// Returns the shapes of calls, by number.

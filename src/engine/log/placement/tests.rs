@@ -204,7 +204,7 @@ impl Job {
         let is_whole = forgetful.is_whole();
         let (forgot, _) = forgetful.end_input(&timeline, &merged, &mut to_twin);
         let few = |cuts: &Vec<_>| cuts.len() < 2;
-        assert!(is_whole && forgot.cuts == placement.cuts || forgot.cuts.values().all(few));
+        assert!(is_whole && forgot.cuts == placement.cuts || forgot.cuts.all_values().all(few));
         assert_eq!((&twin, forgot.methods), (&given, placement.methods));
         let all = self.calls();
         assert_eq!(given.values().sum::<usize>(), all);

@@ -62,9 +62,8 @@ fn names_gpu_error(says: &[u8]) -> bool {
         b"HIP out of memory",
         b"HCCL error",
     ];
-    words
-        .iter()
-        .any(|words| memmem::find(says, words).is_some())
+    let says = |words: &&[u8]| memmem::find(says, words).is_some();
+    words.iter().any(says)
 }
 
 /// True where PyTorch names NCCL's version at the end of an error: `NCCL error: ..., NCCL version 2.28.9`. Such a
@@ -235,9 +234,9 @@ impl JobEnds {
     }
 
     /// The first message of each process.
-    pub(crate) fn first_messages(&self) -> BTreeMap<u32, FirstReportLine> {
+    pub(crate) fn first_messages(&self) -> impl Iterator<Item = (u32, FirstReportLine)> {
         let begins = self.begins.iter();
-        begins.map(|(&process, (at, _))| (process, *at)).collect()
+        begins.map(|(&process, (at, _))| (process, *at))
     }
 
     /// Adds the places, in bytes of the input, at which processes took over from others; `speakers` are the
@@ -250,12 +249,8 @@ impl JobEnds {
     ) {
         let begins = speakers.iter().filter_map(|own| self.begins.get(own));
         let here = begins.filter(|(at, _)| at.input == input);
-        let mut begins: Vec<(u64, u64)> = here.map(|(at, byte)| (*byte, at.line)).collect();
-        begins.sort_unstable();
-        let line = |at: u64| {
-            let next = begins.partition_point(|(byte, _)| *byte < at);
-            begins.get(next).map(|(_, line)| *line)
-        };
+        let begins: BTreeMap<u64, u64> = here.map(|(at, byte)| (*byte, at.line)).collect();
+        let line = |at: u64| begins.range(at..).next().map(|(_, line)| *line);
         let mut lines: Vec<u64> = bytes.filter_map(line).collect();
         lines.sort_unstable();
         self.again.insert(input, lines);
@@ -319,9 +314,7 @@ impl JobEnds {
     /// The ranks with a line of their own at or after a line, before the job begins again.
     pub(crate) fn ranks_speaking_after(&self, at: FirstReportLine) -> BTreeSet<u32> {
         let again = self.restart_after(at);
-        let first = self
-            .spoke
-            .partition_point(|(line, _)| line.input < at.input);
+        let first = self.spoke.partition_point(|spoke| spoke.0.input < at.input);
         let here = self.spoke[first..].iter();
         let here = here.take_while(|(line, _)| line.input == at.input);
         let those = here.filter(|(line, _)| *line >= at && again.is_none_or(|again| *line < again));

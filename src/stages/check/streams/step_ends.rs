@@ -149,7 +149,7 @@ fn find_process_step_ends(
     cuts: &CutsByProcess,
     timeline: &StepTimeline,
 ) -> ByNumber<ProcessStepEnds> {
-    cuts.map(|_, cuts| {
+    cuts.map_values(|_, cuts| {
         let mut own = ProcessStepEnds::default();
         let mut before = None;
         for &(gap, made) in cuts {

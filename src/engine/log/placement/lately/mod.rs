@@ -81,13 +81,13 @@ impl RecentWindow {
     /// is their first, which is not here any more.
     pub(super) fn lacks_first_calls(&mut self, merged: &MergedMembers) -> bool {
         let all = &self.streams.streams;
-        if self.ever.values().all(Vec::is_empty) {
+        if self.ever.all_values().all(Vec::is_empty) {
             return false;
         }
         let keys = Sequences::new(&self.streams, merged);
         let key = |what: &u32| keys.key_of(*what) as usize;
         let mut ever = vec![false; keys.len()];
-        for what in self.ever.values().flatten() {
+        for what in self.ever.all_values().flatten() {
             if let Some(ever) = ever.get_mut(key(what)) {
                 *ever = true;
             }

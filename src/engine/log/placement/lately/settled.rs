@@ -330,7 +330,7 @@ impl<'a> StepCompleteness<'a> {
             return true;
         };
         let all = &self.streams.streams;
-        let with_calls = all.values().filter(|stream| stream.len() > 0).count();
+        let with_calls = all.all_values().filter(|stream| stream.len() > 0).count();
         self.known.len() == with_calls
             && self.known.iter().all(|(process, _)| {
                 let until = all

@@ -84,7 +84,7 @@ pub(super) fn place_streams(
         run.cuts[only] = Some(cuts_by_position(stream, bounds));
     }
     let methods = &mut run.methods;
-    let mut streams = streams.streams.values();
+    let mut streams = streams.streams.all_values();
     let cuts = run.cuts.map_mut(|placed| {
         let Some(stream) = streams.next() else {
             return Vec::new();
@@ -181,7 +181,7 @@ impl<'a> PlacementSolver<'a> {
             bounds,
             by_line: true,
             busy: Vec::new(),
-            cuts: streams.streams.map(|_, _| None),
+            cuts: streams.streams.map_values(|_, _| None),
             known: Vec::new(),
             known_on: FxHashMap::default(),
             methods: PlacementMethods::default(),
@@ -195,7 +195,7 @@ impl<'a> PlacementSolver<'a> {
     /// Groups the streams of processes that share communicators, directly or through others; each group is in
     /// order. `slots` gives the streams of a process.
     fn group_jobs(&self, merged: &MergedMembers, slots: impl Fn(u32) -> Vec<u32>) -> Vec<Vec<u32>> {
-        let mut parent = self.streams.streams.map(|process, _| process);
+        let mut parent = self.streams.streams.map_values(|process, _| process);
         fn root(parent: &mut ByNumber<u32>, mut at: u32) -> u32 {
             while parent[at] != at {
                 parent[at] = parent[parent[at]];

@@ -70,7 +70,7 @@ impl JobAttempt {
 
 impl<'a> FailureEvidence<'a> {
     /// Finds the attempts of the job and their ends, once for all that is asked of them.
-    pub(crate) fn new(
+    pub(crate) fn from_lines(
         ends: &'a JobEnds,
         watched: &'a [WatchdogRecord],
         found: &'a CommunicatorsSummary,
