@@ -5,7 +5,7 @@ use std::iter::Zip;
 use std::ops::{Index, IndexMut, RangeFrom};
 
 /// A value for each number from the first to the last that has one. Of many inputs each has few processes, with
-/// numbers near each other: what is kept of it takes room for these, and not for all that were met before.
+/// numbers near each other: such a list takes room for these, and not for all that were met before.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ByNumber<T> {
     first: u32,

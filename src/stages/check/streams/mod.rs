@@ -205,7 +205,7 @@ impl CallStream {
     }
 }
 
-/// What has calls in the current input.
+/// The processes and streams with calls in the current input.
 #[derive(Debug, Default)]
 struct OpenInputCalls {
     number: u32,
