@@ -179,7 +179,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub use nccl_pipe_engine::{
-    calls, count, error, filter, formats, log, members, output, pool, report, source,
+    by_number, calls, count, error, filter, formats, log, members, output, pool, report, source,
 };
 pub use nccl_pipe_grammar as grammar;
 pub use nccl_pipe_synth as synth;

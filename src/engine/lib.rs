@@ -5,6 +5,7 @@
 
 pub use nccl_pipe_grammar as grammar;
 
+pub mod by_number;
 pub mod calls;
 pub mod count;
 pub mod error;

@@ -4,6 +4,7 @@ use crate::members::comm_id::CommId;
 use crate::members::job_ranks::JobRanks;
 use crate::members::{MergedMembers, SpeakerComm};
 use crate::output::table::Timing;
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 /// The caller of a call, as far as known.
@@ -81,25 +82,26 @@ impl CallProvenance {
 /// Returns a merged member's columns.
 pub fn caller_of(
     merged: &MergedMembers,
-    aliases: &[u32],
+    renamed: &FxHashMap<u32, u32>,
     ranks: &JobRanks,
     member: &SpeakerComm,
 ) -> Caller {
-    caller_in(merged, merged, aliases, ranks, member)
+    caller_in(merged, merged, renamed, ranks, member)
 }
 
 /// Like [`caller_of`] after an earlier walk: `all` is what that walk merged
-/// ([`MergedMembers::with_names_after`]), and `aliases` are its.
+/// ([`MergedMembers::with_names_after`]), and `renamed` are its
+/// [`MergedMembers::renamed_processes`].
 pub fn caller_in(
     merged: &MergedMembers,
     all: &MergedMembers,
-    aliases: &[u32],
+    renamed: &FxHashMap<u32, u32>,
     ranks: &JobRanks,
     member: &SpeakerComm,
 ) -> Caller {
     let place = merged.origins.places.get(member.place);
     let process = place.process;
-    let real = aliases.get(process as usize).copied().unwrap_or(process);
+    let real = renamed.get(&process).copied().unwrap_or(process);
     let identity = merged
         .identity_of(member)
         .or_else(|| all.sole_identity(process, real, member.comm));

@@ -15,9 +15,9 @@ use crate::formats::format::{InputFormat, InputHead, ProbeAnswer, Provides};
 use crate::grammar::trainer::Recogniser;
 use crate::report::account::Account;
 
-pub(crate) use read::{StartedLog, begin_log, continue_log};
 pub use read::{
-    WalkedLog, check_unpacked, read_log, walk_file_ahead, walk_files_ahead, walk_one_chunk,
+    StartedLog, WalkedLog, begin_log, check_unpacked, continue_log, read_log, walk_file_ahead,
+    walk_files_ahead, walk_one_chunk,
 };
 pub use state::{LogState, MergedChunk};
 

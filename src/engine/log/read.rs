@@ -31,7 +31,7 @@ pub fn read_log<V: LogVisitor + Send>(
 }
 
 /// A log that may have its first chunks walked already.
-pub(crate) struct StartedLog<V> {
+pub struct StartedLog<V> {
     walked: Vec<Result<WalkedChunk<V>>>,
     chunks: InputChunks,
 }
@@ -40,7 +40,7 @@ pub(crate) struct StartedLog<V> {
 ///
 /// # Errors
 /// The input cannot be read.
-pub(crate) fn begin_log<V: LogVisitor>(
+pub fn begin_log<V: LogVisitor>(
     input: &Input,
     options: &Options,
     new: impl Fn() -> V,
@@ -76,7 +76,7 @@ fn walk_next_chunk<V: LogVisitor>(
 ///
 /// # Errors
 /// As [`read_log`].
-pub(crate) fn continue_log<V: LogVisitor + Send>(
+pub fn continue_log<V: LogVisitor + Send>(
     input: &Input,
     begun: StartedLog<V>,
     options: &Options,

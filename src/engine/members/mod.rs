@@ -111,6 +111,7 @@ impl MergedMembers {
         let Speakers {
             processes,
             clean,
+            unclean,
             named,
             ..
         } = &before.origins;
@@ -118,6 +119,7 @@ impl MergedMembers {
             origins: Speakers {
                 processes: processes.clone(),
                 clean: clean.clone(),
+                unclean: unclean.clone(),
                 named: named.clone(),
                 ..Speakers::default()
             },

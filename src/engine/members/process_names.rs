@@ -98,14 +98,23 @@ impl MergedMembers {
         self.here.iter().filter(is_ghost).count() as u64
     }
 
-    /// Returns for each process the one it really is: a host with bytes of a glued line in front
-    /// (`0mew0`) is the clean host with the same pid (`mew0`).
+    /// Returns for each process the one it really is.
     pub fn process_aliases(&self) -> Vec<u32> {
+        let renamed = self.renamed_processes();
+        let all = 0..self.origins.processes.items().len() as u32;
+        all.map(|at| renamed.get(&at).copied().unwrap_or(at))
+            .collect()
+    }
+
+    /// Returns the processes that really are another one, with that one: a host with bytes of a glued line in
+    /// front (`0mew0`) is the clean host with the same pid (`mew0`).
+    pub fn renamed_processes(&self) -> FxHashMap<u32, u32> {
         let processes = self.origins.processes.items();
-        let real = |(at, process): (u32, &SpeakerProcess)| {
-            let clean = self.origins.clean[at as usize];
+        let real = |at: u32| {
+            let process = &processes[at as usize];
+            let clean = self.origins.is_clean(at);
             if clean && !self.overwritten {
-                return at;
+                return None;
             }
             // A glued pointer may also have taken bytes of the host.
             let fits = |&&c: &&u32| {
@@ -117,17 +126,25 @@ impl MergedMembers {
             let length = |c: &u32| processes[*c as usize].host.len();
             let those = candidates.into_iter().flatten().filter(fits);
             // The shortest of the clean names has nothing glued to it.
-            if clean {
-                those.min_by_key(|c| length(c))
-            } else {
-                those.max_by_key(|c| length(c))
-            }
-            .copied()
-            .unwrap_or(at)
+            let real = match clean {
+                true => those.min_by_key(|c| length(c)),
+                false => those.max_by_key(|c| length(c)),
+            };
+            Some((at, *real?))
         };
-        let first: Vec<u32> = (0_u32..).zip(processes).map(real).collect();
+        let first: FxHashMap<u32, u32> = match self.overwritten {
+            true => (0..processes.len() as u32).filter_map(real).collect(),
+            false => self
+                .origins
+                .unclean
+                .iter()
+                .copied()
+                .filter_map(real)
+                .collect(),
+        };
         // The alias of a name may itself be a host with bytes glued to it.
-        first.iter().map(|&at| first[at as usize]).collect()
+        let twice = |real: u32| first.get(&real).copied().unwrap_or(real);
+        first.iter().map(|(&at, &of)| (at, twice(of))).collect()
     }
 }
 

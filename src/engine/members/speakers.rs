@@ -48,6 +48,8 @@ pub struct Speakers {
     pub members: Interner<SpeakerComm>,
     /// For each process: whether it has a header with nothing glued to its host.
     pub clean: Vec<bool>,
+    /// The processes that were met first with something glued to them, or by no header of theirs.
+    pub(super) unclean: Vec<u32>,
     /// The processes of clean headers by pid.
     pub(super) named: FxHashMap<u64, Vec<u32>>,
     /// In a chunk: names that other text may be glued to, and the number of clean names of their pid
@@ -70,6 +72,9 @@ impl Speakers {
         });
         if self.clean.len() <= at as usize {
             self.clean.push(false);
+            if !clean {
+                self.unclean.push(at);
+            }
         }
         if clean && !self.clean[at as usize] {
             self.clean[at as usize] = true;

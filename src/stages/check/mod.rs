@@ -43,7 +43,8 @@ use crate::formats::open::{self, RecorderKind};
 use crate::report::Report;
 use crate::source::{Input, InputName};
 use crate::stages::communicators::CommunicatorState;
-use crate::stages::net::{self, fact::NetFactKind};
+use crate::stages::net::fact::NetFactKind;
+use crate::stages::net::table::{self, NetFacts};
 use answer::{actors, coverage::LineKinds, expect::LogFacts, judged::JudgedParts, summary};
 use dumps::FlightDumps;
 use finding::{Confidence, Evidence, Finding, Kind, LineSpot, Severity, WarnKind};
@@ -191,6 +192,7 @@ fn judge_gathered(
 ) -> Result<CheckSummary> {
     let untold = unnamed_communicators::group_unnamed_communicators(&mut seen.found);
     seen.net.note_hidden(report);
+    let facts = table::collect_net_facts(&seen.net);
     let open = |number| seen.open_input(number);
     let inputs = RereadInputs {
         open: &open,
@@ -199,7 +201,7 @@ fn judge_gathered(
         walked: &seen.inputs,
         piped: &seen.piped,
         options,
-        cut: is_init_only(seen),
+        cut: is_init_only(seen, &facts),
     };
     let ended = count_comm_ends(seen);
     let (mut findings, failures) = find_reported_failures(seen, ended, now);
@@ -241,7 +243,7 @@ fn judge_gathered(
         ..
     } = &*seen;
     findings.extend(questions::ask_questions(
-        net, found, inputs, accounts, processes,
+        net, &facts, found, inputs, accounts, processes,
     ));
     let mut judged = JudgedParts::of_log(&ranks.compared, found, &seen.warnings.ends);
     judged.has_records = has_compared_records;
@@ -260,6 +262,7 @@ fn judge_gathered(
     complete_findings(&mut findings, seen, open)?;
     Ok(summarize_check(
         seen,
+        &facts,
         findings,
         &ranks.compared,
         judged,
@@ -288,11 +291,8 @@ fn find_reported_failures(
     ended: CommEndCounts,
     now: JobLiveness,
 ) -> (Vec<Finding>, JobFailures) {
-    let failed = FailureEvidence {
-        ends: &seen.warnings.ends,
-        watched: seen.warnings.watchdog_lines(),
-        found: &seen.found,
-    };
+    let watched = seen.warnings.watchdog_lines();
+    let failed = FailureEvidence::from_lines(&seen.warnings.ends, watched, &seen.found);
     let processes = &seen.found.processes;
     let mut findings = triage::triage_warnings(&seen.warnings, processes, ended);
     failed.excuse_after_end(&mut findings);
@@ -313,6 +313,7 @@ fn find_reported_failures(
 /// Returns the findings with what was compared, and the names of the inputs: logs, then `recorded`.
 fn summarize_check(
     seen: &CheckGathered,
+    net: &NetFacts,
     findings: Vec<Finding>,
     compared: &streams::compare::StreamComparison,
     judged: JudgedParts,
@@ -321,8 +322,8 @@ fn summarize_check(
     let unjudged = compared.unjudged.iter();
     let logs = seen.inputs.iter().map(|input| input.name.clone());
     CheckSummary {
-        facts: summary::collect_facts(seen, compared, &findings),
-        known: summary::collect_line_kinds(seen),
+        facts: summary::collect_facts(seen, net, compared, &findings),
+        known: summary::collect_line_kinds(seen, net),
         compared: compared.same + compared.apart.len() as u64,
         judged,
         unjudged: unjudged
@@ -335,13 +336,12 @@ fn summarize_check(
 
 /// True for what `nccl-steps --keep-init` leaves of a log: communicators, but no version, and the
 /// first step is not the job's first. A job that went on from a checkpoint names NCCL's version.
-fn is_init_only(seen: &CheckGathered) -> bool {
+fn is_init_only(seen: &CheckGathered, facts: &NetFacts) -> bool {
     let later = seen
         .inputs
         .iter()
         .any(|input| input.first_step_number().is_some_and(|step| step > 0));
-    let facts = || net::table::collect_net_facts(&seen.net);
-    later && !facts().keys().any(|fact| fact.kind == NetFactKind::Version)
+    later && !facts.keys().any(|fact| fact.kind == NetFactKind::Version)
 }
 
 /// Collects the lines that report a failure, and the first line of each process.
@@ -359,7 +359,7 @@ fn collect_failures(seen: &CheckGathered, findings: &[Finding], now: JobLiveness
     });
     JobFailures {
         lines: watched.chain(errors).collect(),
-        begins: seen.warnings.ends.first_messages(),
+        begins: seen.warnings.ends.first_messages().collect(),
         now,
     }
 }

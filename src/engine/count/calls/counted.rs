@@ -216,10 +216,10 @@ pub(super) fn finish_counts_after(
 ) -> CountedCalls {
     let mut to = Vec::new();
     if options.members {
-        let aliases = merged.process_aliases();
-        let ranks = merged.find_job_ranks(&aliases);
+        let ranks = merged.find_job_ranks(&merged.process_aliases());
+        let renamed = merged.renamed_processes();
         for member in merged.origins.members.items() {
-            let mut who = caller_of(merged, &aliases, &ranks, member);
+            let mut who = caller_of(merged, &renamed, &ranks, member);
             if options.exact {
                 who.recorded.src = LOG_SOURCE.into();
             }

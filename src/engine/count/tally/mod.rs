@@ -3,8 +3,8 @@
 
 use crate::log::MergedChunk;
 use crate::log::placement::{
-    CallPlacer, FilesWithoutSteps, PlacedCalls, Placement, PlacementMethods, StreamsByProcess,
-    TakenInput,
+    CallPlacer, CutsByProcess, FilesWithoutSteps, PlacedCalls, Placement, PlacementMethods,
+    StreamsByProcess, TakenInput,
 };
 use crate::log::timeline::{self, Checkpoint, StepTimeline};
 use crate::members::{MergedMembers, MergedNumbers, OpInterner};
@@ -85,9 +85,6 @@ pub(crate) struct SettledCalls {
     /// Their other counts.
     pub(crate) others: SortBuffer<usize, CallKey>,
 }
-
-/// By process, where its calls are cut: see [`Placement`].
-type ProcessCuts = [Vec<(u32, u32)>];
 
 /// The tally of one input after another, chunk after chunk.
 #[derive(Debug, Serialize, Deserialize)]
@@ -284,14 +281,17 @@ impl Tally {
     /// The calls that are not placed yet, and what counts them once they are.
     fn placer_and_counter(
         &mut self,
-    ) -> (&mut CallPlacer, impl FnMut(&StreamsByProcess, &ProcessCuts)) {
+    ) -> (
+        &mut CallPlacer,
+        impl FnMut(&StreamsByProcess, &CutsByProcess),
+    ) {
         let Tally {
             ops,
             counts,
             placer,
             ..
         } = self;
-        let count = |calls: &StreamsByProcess, cuts: &ProcessCuts| {
+        let count = |calls: &StreamsByProcess, cuts: &CutsByProcess| {
             counts.count_placed(ops, calls, calls.each_gap_calls(cuts));
         };
         (placer, count)
@@ -352,7 +352,7 @@ impl Tally {
             ..
         } = self;
         let placer = std::mem::take(placer);
-        let mut count = |calls: &StreamsByProcess, cuts: &ProcessCuts| {
+        let mut count = |calls: &StreamsByProcess, cuts: &CutsByProcess| {
             let stretches = calls.each_gap_calls(cuts);
             let stretches = stretches.filter(|calls| wanted(calls.gap as usize));
             counts.count_placed(ops, calls, stretches);

@@ -80,10 +80,10 @@ impl Sequences {
     /// the processes that have.
     pub(super) fn find_awaited(
         &self,
-        used: &[(usize, Vec<u32>)],
+        used: &[(u32, Vec<u32>)],
         merged: &MergedMembers,
     ) -> Vec<bool> {
-        let used: FxHashSet<(usize, u32)> = used
+        let used: FxHashSet<(u32, u32)> = used
             .iter()
             .flat_map(|(process, keys)| keys.iter().map(|key| (*process, *key)))
             .collect();
@@ -105,7 +105,7 @@ impl Sequences {
                 continue;
             };
             let key = key_of(&identity);
-            let process = merged.origins.places.get(member.place).process as usize;
+            let process = merged.origins.places.get(member.place).process;
             if used.contains(&(process, key)) {
                 called.insert((key, identity.rank));
             } else if let Some(is_awaited) = is_awaited.get_mut(key as usize) {

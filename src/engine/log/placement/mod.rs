@@ -27,6 +27,7 @@
 //! already ([`FilesWithoutSteps`]). Line positions do not count then: a call that is not placed stays
 //! without a step.
 
+use crate::by_number::ByNumber;
 use serde::{Deserialize, Serialize};
 
 mod across;
@@ -57,12 +58,13 @@ pub use what::CallShape;
 
 /// Where each process's calls are cut: pairs of (gap, number of the process's calls up to the end of
 /// that gap), the second rising. By merged process.
+pub type CutsByProcess = ByNumber<Vec<(u32, u32)>>;
+
+/// Where the calls of an input are.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
-    /// The first process with calls.
-    first: u32,
-    /// By merged process, from the first.
-    pub cuts: Vec<Vec<(u32, u32)>>,
+    /// Where they are cut.
+    pub cuts: CutsByProcess,
     /// How the calls were placed.
     pub methods: PlacementMethods,
     /// The processes that are placed by more than the position of their lines, the printing one first.
@@ -70,31 +72,20 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Drops the processes before the first one with calls: each of many files has few.
-    pub fn trimmed(mut self) -> Placement {
-        let none = self.cuts.iter().take_while(|cuts| cuts.is_empty()).count();
-        self.first += none as u32;
-        self.cuts = self.cuts.split_off(none);
-        self
-    }
-
     /// The gap of a process's call, by its number, and how many there are up to the gap's end; `None` for
     /// one beyond those that were placed.
     pub fn cut_of_call(&self, process: u32, number: u32) -> Option<(u32, u32)> {
-        let at = process.checked_sub(self.first)?;
-        lately::cut_at(self.cuts.get(at as usize)?, number)
+        lately::cut_at(self.cuts.get(process)?, number)
     }
 
     /// Where a process's calls are cut.
     pub fn cuts_of(&self, process: u32) -> &[(u32, u32)] {
-        let at = process.checked_sub(self.first);
-        let cuts = at.and_then(|at| self.cuts.get(at as usize));
-        cuts.map_or(&[], |cuts| cuts)
+        self.cuts.get(process).map_or(&[], |cuts| cuts)
     }
 
     /// How many calls each process made in each gap.
     pub fn calls_by_gap(&self) -> impl Iterator<Item = (u32, u32)> {
-        self.cuts.iter().flat_map(|cuts| {
+        self.cuts.all_values().flat_map(|cuts| {
             let mut before = 0;
             cuts.iter().map(move |&(gap, end)| {
                 let calls = end.saturating_sub(before);
@@ -107,9 +98,8 @@ impl Placement {
     /// Gives the gaps of calls that are met again in line order.
     pub fn gap_cursor(&self) -> GapCursor<'_> {
         GapCursor {
-            first: self.first,
             cuts: &self.cuts,
-            at: vec![GapPosition::default(); self.cuts.len()],
+            at: self.cuts.map_values(|_, _| GapPosition::default()),
         }
     }
 }
@@ -117,10 +107,8 @@ impl Placement {
 /// The gaps of all calls, process by process, as they are met again in line order.
 #[derive(Debug)]
 pub struct GapCursor<'a> {
-    first: u32,
-    cuts: &'a [Vec<(u32, u32)>],
-    /// By process.
-    at: Vec<GapPosition>,
+    cuts: &'a CutsByProcess,
+    at: ByNumber<GapPosition>,
 }
 
 /// A process's position in its cuts: a gap, and how many of its calls are to come.
@@ -137,7 +125,6 @@ impl GapCursor<'_> {
     /// The gap of the next call of a process; `None` for one beyond those that were placed.
     #[inline]
     pub fn next_gap(&mut self, process: u32) -> Option<u32> {
-        let process = process.checked_sub(self.first)? as usize;
         let at = self.at.get_mut(process)?;
         if at.left == 0 {
             at.next_cut(self.cuts.get(process)?)?;

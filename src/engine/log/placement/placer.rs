@@ -1,6 +1,5 @@
 //! Calls held until they can be placed, in bounded memory.
 
-use super::Placement;
 use super::bounds::StepBounds;
 use super::lately::{LivePlacement, RecentWindow};
 use super::limits::{
@@ -11,6 +10,8 @@ use super::printer::PrinterHistory;
 use super::record::CallRecorder;
 use super::resolve::{PlacementScope, place_streams};
 use super::streams::StreamsByProcess;
+use super::{CutsByProcess, Placement};
+use crate::by_number::ByNumber;
 use crate::log::MergedChunk;
 use crate::log::timeline::{self, Checkpoint, PositionOnlyReason, StepTimeline};
 use crate::members::MergedMembers;
@@ -27,13 +28,13 @@ pub struct CallPlacer {
     /// Calls by gap, of those that are held.
     by_gap: BTreeMap<u32, u64>,
     /// How many calls of each process were let go.
-    gone: Vec<u32>,
+    gone: ByNumber<u32>,
     placed: Placement,
     /// The ranks that printed the lines so far.
     printers: PrinterHistory,
     /// Once some were let go: the processes met until then. A later one's calls have no
     /// beginning in common with theirs.
-    met: Option<usize>,
+    met: Option<u32>,
     by_position: Option<PositionOnlyReason>,
     /// The printing rank, if the user named it.
     printer: Option<u32>,
@@ -59,7 +60,7 @@ impl CallPlacer {
             jobs,
             streams: StreamsByProcess::default(),
             by_gap: BTreeMap::new(),
-            gone: Vec::new(),
+            gone: ByNumber::default(),
             placed: Placement::default(),
             printers: PrinterHistory::default(),
             met: None,
@@ -97,7 +98,7 @@ impl CallPlacer {
         mut calls: CallRecorder,
         part: &MergedChunk<'_, ()>,
         steps: &timeline::Options,
-        mut sink: impl FnMut(&StreamsByProcess, &[Vec<(u32, u32)>]),
+        mut sink: impl FnMut(&StreamsByProcess, &CutsByProcess),
     ) {
         self.printer = steps.printer;
         let made = self.streams.add_chunk(&mut calls, part.gap, part.to);
@@ -133,7 +134,7 @@ impl CallPlacer {
         turn: Checkpoint,
         part: &MergedChunk<'_, ()>,
         steps: &timeline::Options,
-        mut sink: impl FnMut(&StreamsByProcess, &[Vec<(u32, u32)>]),
+        mut sink: impl FnMut(&StreamsByProcess, &CutsByProcess),
     ) {
         self.let_go_until(turn.gap, part, steps, &mut sink);
         // If ranks are never level, the window keeps all calls: it begins anew.
@@ -149,7 +150,7 @@ impl CallPlacer {
 
     /// Forgets where calls were made up to the end of gap `gap`.
     pub fn forget_until(&mut self, gap: u32) {
-        for cuts in &mut self.placed.cuts {
+        for cuts in self.placed.cuts.values_mut() {
             // The last one has the number of calls.
             let old = cuts.partition_point(|cut| cut.0 <= gap);
             cuts.drain(..old.saturating_sub(1));
@@ -200,7 +201,7 @@ impl CallPlacer {
         gap: u32,
         part: &MergedChunk<'_, ()>,
         steps: &timeline::Options,
-        sink: &mut impl FnMut(&StreamsByProcess, &[Vec<(u32, u32)>]),
+        sink: &mut impl FnMut(&StreamsByProcess, &CutsByProcess),
     ) {
         let later = self.streams.split_after(gap);
         // If the log's beginning is forgotten, its calls are no longer held.
@@ -219,30 +220,27 @@ impl CallPlacer {
         }
         let until = last.unwrap_or(gap);
         let placement = self.place_calls(part.merged, &bounds);
-        let gone: Vec<u32> = placement
-            .cuts
-            .iter()
-            .map(|cuts| match cuts.partition_point(|&(g, _)| g <= until) {
-                0 => 0,
-                n => cuts[n - 1].1,
-            })
-            .collect();
-        self.met.get_or_insert(self.streams.count_processes());
+        let gone =
+            placement
+                .cuts
+                .map_values(|_, cuts| match cuts.partition_point(|&(g, _)| g <= until) {
+                    0 => 0,
+                    n => cuts[n - 1].1,
+                });
+        self.met.get_or_insert(self.streams.streams.end_number());
         self.take_until(placement, Some(until), sink);
         self.streams
-            .drop_first(|process| gone.get(process as usize).copied().unwrap_or(0));
-        for (at, n) in gone.into_iter().enumerate() {
-            if self.gone.len() <= at {
-                self.gone.resize(at + 1, 0);
-            }
-            self.gone[at] = self.gone[at].saturating_add(n);
+            .drop_first(|process| gone.get(process).copied().unwrap_or(0));
+        for (process, n) in gone {
+            let gone = self.gone.entry(process);
+            *gone = gone.saturating_add(n);
         }
         self.by_gap = self.streams.calls_by_gap();
         for (gap, n) in later.calls_by_gap() {
             *self.by_gap.entry(gap).or_default() += n;
         }
         self.streams.append_later(later);
-        self.streams.forget_unused(&mut []);
+        self.streams.forget_unused(std::iter::empty());
     }
 
     fn place_calls(&mut self, merged: &MergedMembers, bounds: &StepBounds) -> Placement {
@@ -254,7 +252,7 @@ impl CallPlacer {
         PlacementScope {
             by_position: by_position.is_some(),
             printer: self.printer,
-            among: self.met.unwrap_or(usize::MAX),
+            among: self.met.unwrap_or(u32::MAX),
             jobs: self.jobs,
         }
     }
@@ -282,7 +280,7 @@ impl CallPlacer {
             ..
         } = self;
         let all = || {
-            let last = placed.cuts.iter().filter_map(|cuts| cuts.last());
+            let last = placed.cuts.all_values().filter_map(|cuts| cuts.last());
             let base = last.map(|cut| cut.0).max();
             let before = placed.cuts.clone();
             RecentWindow::from_streams(streams.clone(), gone.clone(), before, base, self.few)
@@ -297,7 +295,7 @@ impl CallPlacer {
         &mut self,
         placement: Placement,
         until: Option<u32>,
-        sink: &mut impl FnMut(&StreamsByProcess, &[Vec<(u32, u32)>]),
+        sink: &mut impl FnMut(&StreamsByProcess, &CutsByProcess),
     ) {
         let Placement {
             mut cuts,
@@ -309,7 +307,7 @@ impl CallPlacer {
         if let Some(until) = until {
             let all = methods.total_calls();
             let mut taken = 0;
-            for cuts in &mut cuts {
+            for cuts in cuts.values_mut() {
                 cuts.retain(|&(gap, _)| gap <= until);
                 taken += cuts.last().map_or(0, |c| u64::from(c.1));
             }
@@ -320,15 +318,12 @@ impl CallPlacer {
             self.placed.methods.add_counts(methods);
         }
         sink(&self.streams, &cuts);
-        for (at, cuts) in cuts.into_iter().enumerate() {
-            if self.placed.cuts.len() <= at {
-                self.placed.cuts.resize(at + 1, Vec::new());
-            }
-            let before = self.gone.get(at).copied().unwrap_or(0);
+        for (process, cuts) in cuts {
+            let before = self.gone.get(process).copied().unwrap_or(0);
             let absolute = cuts
                 .into_iter()
                 .map(|(gap, n)| (gap, before.saturating_add(n)));
-            let all = &mut self.placed.cuts[at];
+            let all = self.placed.cuts.entry(process);
             all.extend(absolute);
             // Where none was let go, other inputs' calls may be placed by these.
             if self.forgets && self.met.is_some() {
@@ -360,7 +355,7 @@ impl CallPlacer {
         mut self,
         timeline: &StepTimeline,
         merged: &MergedMembers,
-        mut sink: impl FnMut(&StreamsByProcess, &[Vec<(u32, u32)>]),
+        mut sink: impl FnMut(&StreamsByProcess, &CutsByProcess),
     ) -> (Placement, Option<StreamsByProcess>) {
         self.by_position = self.by_position.or(timeline.by_position);
         let placement = self.place_calls(merged, &StepBounds::from_timeline(timeline));

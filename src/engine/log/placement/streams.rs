@@ -1,11 +1,12 @@
 //! All calls that are still to be placed, by process, in line order.
 
+use super::CutsByProcess;
 use super::call_list::{CallList, CallSlice};
 use super::limits::{NO_CODE, NO_LINE_POSITION};
 use super::record::{CallRecorder, ProcessCalls, calls_until};
 use super::what::{CallShape, CallShapes};
-use crate::members::MergedNumbers;
-use crate::members::OpInterner;
+use crate::by_number::ByNumber;
+use crate::members::{MergedNumbers, OpInterner};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -80,26 +81,21 @@ pub struct StreamsByProcess {
     /// The shapes of calls; members are merged.
     whats: CallShapes,
     /// By merged process.
-    pub(super) streams: Vec<ProcessStream>,
+    pub(super) streams: ByNumber<ProcessStream>,
 }
 
 impl StreamsByProcess {
     /// How many calls there are.
     pub fn count_calls(&self) -> u64 {
-        self.streams.iter().map(|s| u64::from(s.len())).sum()
+        self.streams.all_values().map(|s| u64::from(s.len())).sum()
     }
 
     /// The bytes that the calls and their places take.
     pub(super) fn memory_bytes(&self) -> u64 {
-        self.streams.iter().map(ProcessStream::memory_bytes).sum()
-    }
-
-    fn stream_mut(&mut self, process: u32) -> &mut ProcessStream {
-        let at = process as usize;
-        if self.streams.len() <= at {
-            self.streams.resize_with(at + 1, ProcessStream::default);
-        }
-        &mut self.streams[at]
+        self.streams
+            .all_values()
+            .map(ProcessStream::memory_bytes)
+            .sum()
     }
 
     /// Adds a chunk that begins with gap `gap` of the input. Returns the number of calls by gap.
@@ -123,21 +119,17 @@ impl StreamsByProcess {
         let whats: Vec<u32> = whats.collect();
         let mut codes = vec![NO_CODE; whats.len()];
         for (&process, list) in to.processes.iter().zip(&part.lists) {
-            self.stream_mut(process)
+            self.streams
+                .entry(process)
                 .append_chunk(list, &whats, &mut codes, gap);
         }
         count_by_gap(part, gap, last)
     }
 
-    /// How many processes there are.
-    pub(super) fn count_processes(&self) -> usize {
-        self.streams.len()
-    }
-
     /// Calls by gap, by position.
     pub(super) fn calls_by_gap(&self) -> BTreeMap<u32, u64> {
         let mut by_gap = BTreeMap::new();
-        for stream in &self.streams {
+        for stream in self.streams.all_values() {
             let mut from = 0;
             for &(gap, end) in &stream.ends {
                 *by_gap.entry(gap).or_default() += u64::from(end - from);
@@ -160,14 +152,15 @@ impl StreamsByProcess {
             }
         };
         StreamsByProcess {
-            streams: self.streams.iter_mut().map(split).collect(),
+            streams: self.streams.map_mut(split),
             ..StreamsByProcess::default()
         }
     }
 
     /// Puts back what [`StreamsByProcess::split_after`] took out.
     pub(super) fn append_later(&mut self, later: StreamsByProcess) {
-        for (stream, later) in self.streams.iter_mut().zip(later.streams) {
+        for (process, later) in later.streams {
+            let stream = self.streams.entry(process);
             let before = stream.len();
             stream.calls.append(&later.calls);
             stream.at.extend(later.at);
@@ -181,9 +174,9 @@ impl StreamsByProcess {
     /// Gives the calls of each process that lie in the gaps of `cuts`, in order.
     pub fn each_gap_calls<'a>(
         &self,
-        cuts: &'a [Vec<(u32, u32)>],
+        cuts: &'a CutsByProcess,
     ) -> impl Iterator<Item = GapCalls> + use<'a> {
-        (0..).zip(cuts).flat_map(|(process, cuts)| {
+        cuts.iter().flat_map(|(process, cuts)| {
             let mut from = 0;
             cuts.iter().map(move |&(gap, end)| {
                 let calls = GapCalls {
@@ -200,7 +193,7 @@ impl StreamsByProcess {
 
     /// Returns the shapes of a process's calls in a gap, by number.
     pub fn calls_of(&self, of: GapCalls) -> CallSlice<'_> {
-        let stream = self.streams.get(of.process as usize);
+        let stream = self.streams.get(of.process);
         stream.map_or(CallSlice::default(), |stream| {
             stream.calls.slice(of.from as usize..of.end as usize)
         })
@@ -208,8 +201,9 @@ impl StreamsByProcess {
 
     /// Gives each call with its line in another gap than the one it was made in: the line's position, the line's
     /// gap, the call's gap.
-    pub fn each_moved(&self, cuts: &[Vec<(u32, u32)>], mut sink: impl FnMut(u64, u32, u32)) {
-        let streams = self.streams.iter().zip(cuts);
+    pub fn each_moved(&self, cuts: &CutsByProcess, mut sink: impl FnMut(u64, u32, u32)) {
+        let streams = self.streams.iter();
+        let streams = streams.filter_map(|(process, stream)| Some((stream, cuts.get(process)?)));
         for (stream, cuts) in streams.filter(|(stream, _)| !stream.at.is_empty()) {
             let (mut from, mut ends) = (0, stream.ends.iter().peekable());
             for &(gap, end) in cuts {
@@ -250,7 +244,7 @@ impl StreamsByProcess {
         });
         let whats: Vec<u32> = whats.collect();
         let mut got = Vec::new();
-        for (process, mut stream) in (0_u32..).zip(other.streams) {
+        for (process, mut stream) in other.streams {
             if stream.len() == 0 {
                 continue;
             }
@@ -258,7 +252,7 @@ impl StreamsByProcess {
                 .calls
                 .renumber(|what| *what = whats.get(*what as usize).copied().unwrap_or(0));
             let at = slot(process);
-            let to = self.stream_mut(at);
+            let to = self.streams.entry(at);
             if to.len() == 0 {
                 *to = stream;
             } else {
@@ -275,7 +269,7 @@ impl StreamsByProcess {
     }
 
     /// Returns a stream's call by its number: its shape, and its line's position if that was kept.
-    pub(super) fn call_at(&self, stream: usize, number: u32) -> Option<(&CallShape, Option<u64>)> {
+    pub(super) fn call_at(&self, stream: u32, number: u32) -> Option<(&CallShape, Option<u64>)> {
         let stream = self.streams.get(stream)?;
         let what = stream.calls.get(number as usize)?;
         let at = stream.at.get(number as usize).copied();
@@ -289,7 +283,7 @@ impl StreamsByProcess {
     /// `wanted`.
     pub(super) fn first_position_from(
         &self,
-        process: usize,
+        process: u32,
         number: u32,
         wanted: impl Fn(u32) -> bool,
     ) -> u64 {
@@ -313,9 +307,8 @@ impl StreamsByProcess {
     }
 
     /// Cuts all calls into the first gap, if no gap is known.
-    pub fn unplaced_cuts(&self) -> Vec<Vec<(u32, u32)>> {
-        let all = self.streams.iter().map(ProcessStream::len);
-        all.map(|n| vec![(0, n)]).collect()
+    pub fn unplaced_cuts(&self) -> CutsByProcess {
+        self.streams.map_values(|_, stream| vec![(0, stream.len())])
     }
 
     /// Returns the shapes of calls, by number.
@@ -325,13 +318,13 @@ impl StreamsByProcess {
 
     /// Drops the first `of(process)` calls of each process.
     pub(super) fn drop_first(&mut self, of: impl Fn(u32) -> u32) {
-        for (process, stream) in (0_u32..).zip(&mut self.streams) {
+        for (process, stream) in self.streams.iter_mut() {
             stream.drop_first(of(process).min(stream.len()));
         }
     }
 
     /// Forgets the shapes that neither a call nor one of `others` has, if there are more shapes than calls.
-    pub(super) fn forget_unused(&mut self, others: &mut [Vec<u32>]) {
+    pub(super) fn forget_unused<'o>(&mut self, others: impl Iterator<Item = &'o mut Vec<u32>>) {
         if self.call_shapes().len() as u64 <= self.count_calls() {
             return;
         }
@@ -342,11 +335,11 @@ impl StreamsByProcess {
                 *what = whats.intern_value(*is);
             }
         };
-        for stream in &mut self.streams {
+        for stream in self.streams.values_mut() {
             stream.calls.forget_unused();
             stream.calls.renumber(&mut renumber);
         }
-        others.iter_mut().flatten().for_each(renumber);
+        others.flatten().for_each(renumber);
     }
 }
 
@@ -390,7 +383,8 @@ impl StreamsByProcess {
                 calls: CallList::from(calls),
                 at: Vec::new(),
                 ends: vec![(0, calls.len() as u32)],
-            }],
+            }]
+            .into(),
             ..StreamsByProcess::default()
         }
     }

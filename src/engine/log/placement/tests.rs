@@ -1,5 +1,5 @@
 use super::placer::CallPlacer;
-use super::{CallRecorder, Placement, PlacementMethods, StreamsByProcess};
+use super::{CallRecorder, CutsByProcess, Placement, PlacementMethods, StreamsByProcess};
 use crate::grammar::trainer::Recogniser;
 use crate::log::LogState;
 use crate::log::timeline::{self, GapKind, PositionOnlyReason, StepTimeline};
@@ -169,14 +169,16 @@ impl Job {
         let mut forgetful = CallPlacer::new(held, jobs).without_old_cuts();
         // Calls by gap, as they are given.
         let (mut given, mut twin) = (BTreeMap::new(), BTreeMap::new());
-        let to_all = |all: &mut BTreeMap<u32, usize>, calls: &StreamsByProcess, cuts: &[Vec<_>]| {
-            for calls in calls.each_gap_calls(cuts) {
-                *all.entry(calls.gap).or_default() += calls.count_calls();
-            }
-        };
-        let mut sink = |calls: &StreamsByProcess, cuts: &[Vec<_>]| to_all(&mut given, calls, cuts);
+        let to_all =
+            |all: &mut BTreeMap<u32, usize>, calls: &StreamsByProcess, cuts: &CutsByProcess| {
+                for calls in calls.each_gap_calls(cuts) {
+                    *all.entry(calls.gap).or_default() += calls.count_calls();
+                }
+            };
+        let mut sink =
+            |calls: &StreamsByProcess, cuts: &CutsByProcess| to_all(&mut given, calls, cuts);
         let mut to_twin =
-            |calls: &StreamsByProcess, cuts: &[Vec<_>]| to_all(&mut twin, calls, cuts);
+            |calls: &StreamsByProcess, cuts: &CutsByProcess| to_all(&mut twin, calls, cuts);
         let mut from = 0;
         while from < text.len() {
             let rest = text.as_bytes().get(from + chunk..).unwrap_or_default();
@@ -202,7 +204,7 @@ impl Job {
         let is_whole = forgetful.is_whole();
         let (forgot, _) = forgetful.end_input(&timeline, &merged, &mut to_twin);
         let few = |cuts: &Vec<_>| cuts.len() < 2;
-        assert!(is_whole && forgot.cuts == placement.cuts || forgot.cuts.iter().all(few));
+        assert!(is_whole && forgot.cuts == placement.cuts || forgot.cuts.all_values().all(few));
         assert_eq!((&twin, forgot.methods), (&given, placement.methods));
         let all = self.calls();
         assert_eq!(given.values().sum::<usize>(), all);

@@ -21,6 +21,7 @@ use crate::output::table::{Row, Timing};
 use crate::pool;
 use crate::source::InputChunk;
 use crate::stages::tuning::call_methods::{CallMethods, MethodColumns};
+use rustc_hash::FxHashMap;
 use std::io::Write;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -207,7 +208,7 @@ impl SecondWalk<'_> {
         let LogPlan {
             input,
             survey,
-            aliases,
+            renamed,
             served,
         } = log;
         self.merged.begin_next_input();
@@ -240,7 +241,7 @@ impl SecondWalk<'_> {
         let mut numbering = ChunkNumbering {
             merged: &mut self.merged,
             surveyed: &self.surveyed,
-            aliases: &aliases,
+            renamed: &renamed,
             seqs: &mut self.seqs,
             speakers: SpeakerCache::new(Arc::clone(&self.ranks), options.form),
             gaps: survey.placement.gap_cursor(),
@@ -289,7 +290,7 @@ impl SecondWalk<'_> {
 struct ChunkNumbering<'r> {
     merged: &'r mut MergedMembers,
     surveyed: &'r MergedMembers,
-    aliases: &'r [u32],
+    renamed: &'r FxHashMap<u32, u32>,
     seqs: &'r mut CallSequences,
     /// Speakers so far, by merged member.
     speakers: SpeakerCache,
@@ -315,7 +316,7 @@ impl ChunkNumbering<'_> {
             records.set_served_choices(self.merged, served);
         }
         let (merged, all) = (&*self.merged, self.surveyed);
-        let speaker = |&m: &u32| self.speakers.find_speaker(merged, all, self.aliases, m);
+        let speaker = |&m: &u32| self.speakers.find_speaker(merged, all, self.renamed, m);
         let speakers = records.members().iter().map(speaker).collect();
         NumberedChunk {
             chunk,

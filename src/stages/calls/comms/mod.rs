@@ -23,6 +23,7 @@ use crate::stages::tuning;
 use crate::stages::tuning::call_methods::CallMethods;
 use crate::stages::{self, InputStage};
 use records::CallSequences;
+use rustc_hash::FxHashMap;
 use std::io::Write;
 use std::sync::Arc;
 use tables::{search_steps, write_table};
@@ -288,7 +289,7 @@ enum InputPlan<V> {
 struct LogPlan {
     input: Input,
     survey: LogSurvey,
-    aliases: Vec<u32>,
+    renamed: FxHashMap<u32, u32>,
     /// How its calls were served, if that is wanted.
     served: Option<CallMethods>,
 }
@@ -340,7 +341,7 @@ impl<B: TuningOption> InputStage for FirstWalk<'_, B> {
         self.plans.push(InputPlan::Log(Box::new(LogPlan {
             input: input.into_input(),
             survey,
-            aliases: merged.process_aliases(),
+            renamed: merged.renamed_processes(),
             served,
         })));
     }

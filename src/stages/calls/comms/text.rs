@@ -1,10 +1,12 @@
 //! Rows as text, of repeated pieces: the columns of a speaker and of a call are formatted once and then copied.
 
 use super::RowForm;
+use crate::by_number::ByNumber;
 use crate::count::caller::{Caller, caller_in};
 use crate::members::MergedMembers;
 use crate::members::job_ranks::JobRanks;
 use crate::output::table::{Part, Row};
+use rustc_hash::FxHashMap;
 use std::ptr;
 use std::sync::Arc;
 
@@ -74,7 +76,7 @@ impl SpeakerColumns {
 pub(super) struct SpeakerCache {
     form: RowForm,
     ranks: Arc<JobRanks>,
-    known: Vec<Option<Arc<SpeakerColumns>>>,
+    known: ByNumber<Option<Arc<SpeakerColumns>>>,
 }
 
 impl SpeakerCache {
@@ -83,28 +85,24 @@ impl SpeakerCache {
         SpeakerCache {
             form,
             ranks,
-            known: Vec::new(),
+            known: ByNumber::default(),
         }
     }
 
-    /// Returns the columns of a member; `all` and `aliases` as in [`caller_in`].
+    /// Returns the columns of a member; `all` and `renamed` as in [`caller_in`].
     pub(super) fn find_speaker(
         &mut self,
         merged: &MergedMembers,
         all: &MergedMembers,
-        aliases: &[u32],
-        member: u32,
+        renamed: &FxHashMap<u32, u32>,
+        at: u32,
     ) -> Arc<SpeakerColumns> {
-        let at = member as usize;
-        if self.known.len() <= at {
-            self.known.resize(at + 1, None);
-        }
         let new = || {
-            let member = merged.origins.members.get(member);
-            let who = caller_in(merged, all, aliases, &self.ranks, member);
+            let member = merged.origins.members.get(at);
+            let who = caller_in(merged, all, renamed, &self.ranks, member);
             Arc::new(SpeakerColumns::new(who, member.nranks, self.form))
         };
-        Arc::clone(self.known[at].get_or_insert_with(new))
+        Arc::clone(self.known.entry(at).get_or_insert_with(new))
     }
 }
 

@@ -4,7 +4,7 @@ use crate::count::spread::ValueSpread;
 use crate::stages::communicators::CommunicatorsSummary;
 use crate::stages::net::NetSummary;
 use crate::stages::net::fact::NetFactKind;
-use crate::stages::net::table;
+use crate::stages::net::table::{self, NetFacts};
 use std::collections::BTreeSet;
 
 /// The facts of a log; what it does not have is `None`. [`LogFacts::add_net`] and
@@ -42,9 +42,8 @@ pub struct LogFacts {
 }
 
 impl LogFacts {
-    /// Adds the facts of lines on networks, versions and connections.
-    pub fn add_net(&mut self, net: &NetSummary) {
-        let facts = table::collect_net_facts(net);
+    /// Adds the facts of lines on networks, versions and connections; `facts` are those of `net`.
+    pub fn add_net(&mut self, net: &NetSummary, facts: &NetFacts) {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let mut networks = BTreeSet::new();
         let mut links = BTreeSet::new();
@@ -55,7 +54,7 @@ impl LogFacts {
             .filter(|f| f.kind == NetFactKind::Provider && f.name.is_empty())
             .map(|f| text(&f.value))
             .collect();
-        for (fact, said) in &facts {
+        for (fact, said) in facts {
             match (fact.kind, &fact.name[..]) {
                 (NetFactKind::Network, _)
                     if *fact.value == *b"AWS Libfabric" && !providers.is_empty() =>
@@ -87,8 +86,8 @@ impl LogFacts {
         let hosts = net.hosts();
         self.versions_unsaid = hosts.iter().filter(|host| !saying.contains(*host)).count() as u64;
         let known = |word: String| (!word.starts_with("unknown")).then_some(word);
-        self.gdr = known(table::describe_gpudirect(net, &facts));
-        self.nvls = known(table::describe_nvls(net, &facts));
+        self.gdr = known(table::describe_gpudirect(net, facts));
+        self.nvls = known(table::describe_nvls(net, facts));
         self.pxn = known(table::describe_pxn(net));
         if self.nodes.is_none() && !hosts.is_empty() {
             self.nodes = Some(hosts.len() as u64);

@@ -65,6 +65,14 @@ pub(crate) struct ReportedFailure {
 }
 
 impl ReportedFailure {
+    /// True where the scheduler or a person ended the job.
+    pub(crate) fn is_outside_end(&self) -> bool {
+        matches!(
+            self.what,
+            FailureCause::Cancelled | FailureCause::Interrupted
+        )
+    }
+
     /// True for the line of a launcher or the scheduler that names no process.
     pub(crate) fn is_nameless(&self) -> bool {
         let is_report = match self.what {

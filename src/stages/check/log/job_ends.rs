@@ -62,9 +62,8 @@ fn names_gpu_error(says: &[u8]) -> bool {
         b"HIP out of memory",
         b"HCCL error",
     ];
-    words
-        .iter()
-        .any(|words| memmem::find(says, words).is_some())
+    let says = |words: &&[u8]| memmem::find(says, words).is_some();
+    words.iter().any(says)
 }
 
 /// True where PyTorch names NCCL's version at the end of an error: `NCCL error: ..., NCCL version 2.28.9`. Such a
@@ -80,11 +79,11 @@ pub(crate) struct JobEnds {
     /// There were more than are kept: of what follows nothing is known.
     full: bool,
     /// By input, the lines that end a training step, and the step.
-    steps: Vec<(u32, Vec<(u64, u64)>)>,
+    steps: BTreeMap<u32, Vec<(u64, u64)>>,
     /// The first message of each process, and its place in bytes of the input.
     begins: BTreeMap<u32, (FirstReportLine, u64)>,
     /// By input, the first lines of processes that took over from others.
-    again: Vec<(u32, Vec<u64>)>,
+    again: BTreeMap<u32, Vec<u64>>,
     /// Lines that report failures.
     told: Vec<FailureLine>,
     /// Lines that begin with a rank, `[rank3]:`.
@@ -229,28 +228,32 @@ impl JobEnds {
         self.full |= part.full;
     }
 
-    /// The first message of each process.
-    pub(crate) fn first_messages(&self) -> BTreeMap<u32, FirstReportLine> {
-        let begins = self.begins.iter();
-        begins.map(|(&process, (at, _))| (process, *at)).collect()
+    /// The first message of a process.
+    pub(crate) fn first_message_of(&self, process: u32) -> Option<FirstReportLine> {
+        self.begins.get(&process).map(|(at, _)| *at)
     }
 
-    /// Adds the places, in bytes of the input, at which processes took over from others.
-    pub(crate) fn add_takeovers(&mut self, input: u32, bytes: impl ExactSizeIterator<Item = u64>) {
-        // Most inputs have none: all processes of the run are looked through only for those that do.
-        if bytes.len() == 0 {
-            return;
-        }
-        let here = self.begins.values().filter(|(at, _)| at.input == input);
-        let mut begins: Vec<(u64, u64)> = here.map(|(at, byte)| (*byte, at.line)).collect();
-        begins.sort_unstable();
-        let line = |at: u64| {
-            let next = begins.partition_point(|(byte, _)| *byte < at);
-            begins.get(next).map(|(_, line)| *line)
-        };
+    /// The first message of each process.
+    pub(crate) fn first_messages(&self) -> impl Iterator<Item = (u32, FirstReportLine)> {
+        let begins = self.begins.iter();
+        begins.map(|(&process, (at, _))| (process, *at))
+    }
+
+    /// Adds the places, in bytes of the input, at which processes took over from others; `speakers` are the
+    /// processes with lines in it.
+    pub(crate) fn add_takeovers(
+        &mut self,
+        input: u32,
+        speakers: &BTreeSet<u32>,
+        bytes: impl Iterator<Item = u64>,
+    ) {
+        let begins = speakers.iter().filter_map(|own| self.begins.get(own));
+        let here = begins.filter(|(at, _)| at.input == input);
+        let begins: BTreeMap<u64, u64> = here.map(|(at, byte)| (*byte, at.line)).collect();
+        let line = |at: u64| begins.range(at..).next().map(|(_, line)| *line);
         let mut lines: Vec<u64> = bytes.filter_map(line).collect();
         lines.sort_unstable();
-        self.again.push((input, lines));
+        self.again.insert(input, lines);
     }
 
     /// The ends that lines report, in line order: exceptions with their traceback, and what
@@ -305,32 +308,29 @@ impl JobEnds {
     /// True where no process uses NCCL and no step ends: the text may be a few lines of a longer one, so a
     /// traceback may be missing.
     fn is_excerpt(&self) -> bool {
-        self.begins.is_empty() && self.steps.iter().all(|(_, lines)| lines.is_empty())
+        self.begins.is_empty() && self.steps.values().all(Vec::is_empty)
     }
 
     /// The ranks with a line of their own at or after a line, before the job begins again.
     pub(crate) fn ranks_speaking_after(&self, at: FirstReportLine) -> BTreeSet<u32> {
         let again = self.restart_after(at);
-        let those = self.spoke.iter().filter(|(line, _)| {
-            line.input == at.input && *line >= at && again.is_none_or(|again| *line < again)
-        });
+        let first = self.spoke.partition_point(|spoke| spoke.0.input < at.input);
+        let here = self.spoke[first..].iter();
+        let here = here.take_while(|(line, _)| line.input == at.input);
+        let those = here.filter(|(line, _)| *line >= at && again.is_none_or(|again| *line < again));
         those.map(|(_, rank)| *rank).collect()
     }
 
     /// Returns the line after `at` at which the same input's job is started again.
     pub(crate) fn restart_after(&self, at: FirstReportLine) -> Option<FirstReportLine> {
-        let (input, lines) = self.again.iter().find(|(input, _)| *input == at.input)?;
+        let lines = self.again.get(&at.input)?;
         let next = lines.partition_point(|&line| line <= at.line);
-        let input = *input;
-        lines.get(next).map(|&line| FirstReportLine { input, line })
+        lines.get(next).map(|&line| FirstReportLine { line, ..at })
     }
 
     /// Adds the lines at which an input's training steps end, in order, with the steps' numbers.
     pub(crate) fn add_step_lines(&mut self, input: u32, lines: Vec<(u64, u64)>) {
-        match self.steps.last_mut().filter(|(last, _)| *last == input) {
-            Some((_, own)) => own.extend(lines),
-            None => self.steps.push((input, lines)),
-        }
+        self.steps.entry(input).or_default().extend(lines);
     }
 
     /// Adds lines of old steps, but only those that answer later questions: whether the job went on
@@ -377,8 +377,7 @@ impl JobEnds {
 
     /// The step lines of the input after `at`.
     fn step_lines_after(&self, at: FirstReportLine) -> &[(u64, u64)] {
-        let lines = self.steps.iter().find(|(input, _)| *input == at.input);
-        let lines = lines.map_or(&[][..], |(_, lines)| lines);
+        let lines = self.steps.get(&at.input).map_or(&[][..], |lines| lines);
         &lines[lines.partition_point(|&(line, _)| line <= at.line)..]
     }
 
@@ -448,8 +447,9 @@ impl JobEnds {
 
     /// True if the input shows no work of the job after a line.
     pub(crate) fn is_idle_after(&self, at: FirstReportLine) -> bool {
-        let mut next = self.stretches[self.first_event_after(at)..].iter();
-        let works = next.any(|s| s.input_number() == at.input && s.kind == JobEventKind::GoesOn);
+        let next = self.stretches[self.first_event_after(at)..].iter();
+        let mut here = next.take_while(|s| s.input_number() == at.input);
+        let works = here.any(|s| s.kind == JobEventKind::GoesOn);
         !works && self.next_step_after(at).is_none()
     }
 
@@ -644,7 +644,7 @@ mod tests {
         let mut all = ends(&[], &[]);
         // Two ranks print.
         let lines = (10..20).map(|line| (line, line / 2));
-        all.steps = vec![(0, lines.collect())];
+        all.add_step_lines(0, lines.collect());
         assert!(all.has_gone_on(at(9), None) && all.has_gone_on(at(11), None));
         assert!(!all.has_gone_on(at(13), None) && !all.has_gone_on(at(9), Some(at(16))));
         assert!(!all.has_gone_on(FirstReportLine { input: 1, line: 0 }, None));

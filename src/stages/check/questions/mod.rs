@@ -15,7 +15,7 @@ use super::walk::WalkedInput;
 use crate::report::account::Account;
 use crate::stages::communicators::CommunicatorsSummary;
 use crate::stages::net::NetSummary;
-use crate::stages::net::table;
+use crate::stages::net::table::{self, NetFacts};
 use hosts::initialisation as init_times;
 use hosts::{channels, gpudirect, nvls, rails, setting_differences, transport};
 use job_facts::JobFacts;
@@ -42,15 +42,15 @@ const QUESTIONS: [fn(&JobFacts<'_>) -> Vec<Finding>; 17] = [
     |job| Vec::from_iter(several_jobs::find_several_jobs(job)),
 ];
 
-/// Asks all questions.
+/// Asks all questions; `facts` are those of `net`.
 pub(super) fn ask_questions(
     net: &NetSummary,
+    facts: &NetFacts,
     found: &CommunicatorsSummary,
     inputs: &[WalkedInput],
     accounts: &[Account],
     processes: &[BTreeSet<u32>],
 ) -> Vec<Finding> {
-    let facts = &table::collect_net_facts(net);
     let job = JobFacts {
         net,
         facts,

@@ -11,11 +11,12 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Returns the finding, if communicators of all ranks have no process in common, and no input either: attempts of
 /// one job in one log are distinguished by their steps.
 pub(super) fn find_several_jobs(job: &JobFacts<'_>) -> Option<Finding> {
-    let inputs_of = |process: u32| {
-        let all = (0..).zip(job.processes);
-        all.filter(move |(_, own)| own.contains(&process))
-            .map(|(input, _)| input)
-    };
+    let mut inputs_of: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for (input, own) in (0..).zip(job.processes) {
+        for &process in own {
+            inputs_of.entry(process).or_default().push(input);
+        }
+    }
     // By the inputs of each job: its processes, and the number of its ranks.
     let mut jobs: BTreeMap<BTreeSet<u32>, (BTreeSet<u32>, usize)> = BTreeMap::new();
     let worlds = job.found.communicators.iter();
@@ -27,18 +28,17 @@ pub(super) fn find_several_jobs(job: &JobFacts<'_>) -> Option<Finding> {
         let processes: BTreeSet<u32> = sides.collect();
         let inputs = processes
             .iter()
-            .flat_map(|&process| inputs_of(process))
-            .collect();
+            .filter_map(|process| inputs_of.get(process));
+        let inputs = inputs.flatten().copied().collect();
         let known = jobs.entry(inputs).or_default();
         known.1 = known.1.max(processes.len());
         known.0.extend(processes);
     }
-    let is_apart = |(one, (processes, _)): &(&BTreeSet<u32>, &(BTreeSet<u32>, usize))| {
-        jobs.iter().all(|(inputs, (others, _))| {
-            inputs == *one || inputs.is_disjoint(one) && others.is_disjoint(processes)
-        })
-    };
-    if jobs.len() < 2 || !jobs.iter().all(|job| is_apart(&job)) {
+    let (mut inputs, mut processes) = (BTreeSet::new(), BTreeSet::new());
+    let are_apart = jobs.iter().all(|(own, (of, _))| {
+        own.iter().all(|at| inputs.insert(at)) && of.iter().all(|at| processes.insert(at))
+    });
+    if jobs.len() < 2 || !are_apart {
         return None;
     }
     let each = jobs.iter().filter_map(|(inputs, (_, ranks))| {

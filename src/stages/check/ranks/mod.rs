@@ -58,7 +58,7 @@ pub(crate) struct RankComparison {
 /// The inputs, to be read again.
 pub(crate) struct RereadInputs<'a> {
     /// Opens an input by its number.
-    pub(crate) open: &'a dyn Fn(u32) -> Result<Input>,
+    pub(crate) open: &'a (dyn Fn(u32) -> Result<Input> + Sync),
     /// For each input the processes with lines in it.
     pub(crate) processes: &'a [BTreeSet<u32>],
     /// Where their lines went.

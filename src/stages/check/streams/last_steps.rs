@@ -101,8 +101,7 @@ mod tests {
     #[test]
     fn calls_are_counted_from_the_end() {
         let mut placement = Placement::default();
-        placement.cuts.push(Vec::new());
-        placement.cuts.push(vec![(0, 4), (1, 6), (2, 9)]);
+        *placement.cuts.entry(1) = vec![(0, 4), (1, 6), (2, 9)];
         let step = |step| TrainStep {
             segment: 0,
             step,

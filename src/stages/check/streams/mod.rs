@@ -192,15 +192,25 @@ pub(crate) struct CallStream {
 }
 
 impl CallStream {
-    fn note_input(&mut self, input: u32) {
+    /// Notes that an input has calls of it; returns true for the first one.
+    fn note_input(&mut self, input: u32) -> bool {
         let (first, _) = self.inputs.unwrap_or((input, input));
-        self.inputs = Some((first, input));
+        let before = self.inputs.replace((first, input));
+        before.is_none_or(|(_, last)| last != input)
     }
 
     /// Marks later calls as made after the hang.
     fn mark_hang(&mut self) {
         self.before_alarm.get_or_insert(self.hashed.calls);
     }
+}
+
+/// The processes and streams with calls in the current input.
+#[derive(Debug, Default)]
+struct OpenInputCalls {
+    number: u32,
+    processes: FxHashSet<u32>,
+    streams: Vec<u32>,
 }
 
 /// The streams of all inputs.
@@ -225,8 +235,8 @@ pub(crate) struct CallStreams {
     alarmed: Option<u32>,
     /// The last calls of every process.
     tail: LastChunks,
-    /// The current input, and the processes with calls in it.
-    speakers: (u32, FxHashSet<u32>),
+    /// The current input.
+    now: OpenInputCalls,
 }
 
 impl CallStreams {
@@ -259,6 +269,12 @@ impl CallStreams {
             ..
         } = part;
         self.counts |= counts > 0;
+        if self.now.number != input {
+            self.now = OpenInputCalls {
+                number: input,
+                ..OpenInputCalls::default()
+            };
+        }
         let callers: Vec<u32> = to
             .members
             .iter()
@@ -288,11 +304,8 @@ impl CallStreams {
             self.note_hang_in_input(input);
         }
         add_until(self, end);
-        if self.speakers.0 != input {
-            self.speakers = (input, FxHashSet::default());
-        }
         let process = |caller: &u32| self.callers.get(*caller).process;
-        self.speakers.1.extend(callers.iter().map(process));
+        self.now.processes.extend(callers.iter().map(process));
         let kept = LastChunkCalls {
             input,
             calls,
@@ -300,7 +313,7 @@ impl CallStreams {
             own,
             callers,
         };
-        self.tail.push_chunk(kept, self.speakers.1.len());
+        self.tail.push_chunk(kept, self.now.processes.len());
     }
 
     /// The stream of collectives of each member of a chunk; `first` has the opCount of its first one.
@@ -322,9 +335,8 @@ impl CallStreams {
     /// Notes that a line of the input reports a hang.
     fn note_hang_in_input(&mut self, input: u32) {
         self.alarmed = Some(input);
-        let here = |stream: &&mut CallStream| stream.inputs.is_some_and(|(_, last)| last == input);
-        for stream in self.list.iter_mut().filter(here) {
-            stream.mark_hang();
+        for &stream in &self.now.streams {
+            self.list[stream as usize].mark_hang();
         }
     }
 
@@ -381,7 +393,9 @@ impl CallStreams {
             u32::try_from(list.len() - 1).unwrap_or(u32::MAX)
         });
         let stream = &mut self.list[at as usize];
-        stream.note_input(input);
+        if stream.note_input(input) {
+            self.now.streams.push(at);
+        }
         if self.alarmed == Some(input) {
             stream.mark_hang();
         }

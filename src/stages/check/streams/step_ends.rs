@@ -1,8 +1,9 @@
 //! The number of calls after which each process ended each of its steps, by the steps in which the calls were
 //! made ([`placement`](crate::log::placement)), not by their lines.
 
+use crate::by_number::ByNumber;
 use crate::count::calls::Options;
-use crate::log::placement::{CallPlacer, CallRecorder};
+use crate::log::placement::{CallPlacer, CallRecorder, CutsByProcess};
 use crate::log::timeline::{Checkpoint, GapKind, StepTimeline};
 use crate::log::{LogState, MergedChunk};
 use crate::members::MergedMembers;
@@ -22,7 +23,7 @@ pub(crate) struct ProcessStepEnds {
 #[derive(Debug, Default)]
 pub(crate) struct InputStepEnds {
     /// Steps by input and process.
-    of: BTreeMap<u32, Vec<ProcessStepEnds>>,
+    of: BTreeMap<u32, ByNumber<ProcessStepEnds>>,
     /// Ranks that print the step lines.
     pub(crate) printers: BTreeSet<u32>,
     /// Ranks that print the step lines, and made no call in one of the steps.
@@ -32,7 +33,7 @@ pub(crate) struct InputStepEnds {
 impl InputStepEnds {
     /// The steps of a process in an input.
     pub(crate) fn steps_of_process(&self, input: u32, process: u32) -> Option<&ProcessStepEnds> {
-        self.of.get(&input)?.get(process as usize)
+        self.of.get(&input)?.get(process)
     }
 
     /// Adds the steps of other inputs.
@@ -102,7 +103,7 @@ impl<'o> StepEndTracker<'o> {
             .map(|since| {
                 placement
                     .cuts
-                    .iter_mut()
+                    .values_mut()
                     .for_each(|cuts| keep_cuts_from_gap(cuts, since.gap));
                 timeline.last_steps(since)
             });
@@ -111,7 +112,7 @@ impl<'o> StepEndTracker<'o> {
             .insert(input, find_process_step_ends(&placement.cuts, timeline));
         let printer = placement.known.first();
         to.printers.extend(printer);
-        let cuts = printer.and_then(|&printer| placement.cuts.get(printer as usize));
+        let cuts = printer.and_then(|&printer| placement.cuts.get(printer));
         if cuts.is_some_and(|cuts| has_one_empty_step(cuts, timeline)) {
             to.skipped.extend(printer);
         }
@@ -145,10 +146,10 @@ fn has_one_empty_step(cuts: &[(u32, u32)], timeline: &StepTimeline) -> bool {
 }
 
 fn find_process_step_ends(
-    cuts: &[Vec<(u32, u32)>],
+    cuts: &CutsByProcess,
     timeline: &StepTimeline,
-) -> Vec<ProcessStepEnds> {
-    let own = |cuts: &Vec<(u32, u32)>| {
+) -> ByNumber<ProcessStepEnds> {
+    cuts.map_values(|_, cuts| {
         let mut own = ProcessStepEnds::default();
         let mut before = None;
         for &(gap, made) in cuts {
@@ -162,8 +163,7 @@ fn find_process_step_ends(
             own.made = made.into();
         }
         own
-    };
-    cuts.iter().map(own).collect()
+    })
 }
 
 #[cfg(test)]
@@ -186,12 +186,13 @@ mod tests {
             GapKind::Between,
             GapKind::Step(2),
         ];
-        let cuts = [vec![(0, 4), (1, 6), (2, 8), (3, 9), (4, 11)]];
+        let cuts = vec![vec![(0, 4), (1, 6), (2, 8), (3, 9), (4, 11)]].into();
         let own = ProcessStepEnds {
             made: 11,
             ends: vec![4, 8],
         };
-        assert_eq!(find_process_step_ends(&cuts, &timeline(&gaps)), [own]);
+        let found = find_process_step_ends(&cuts, &timeline(&gaps));
+        assert_eq!(found, vec![own].into());
     }
 
     #[test]
@@ -205,10 +206,8 @@ mod tests {
         for gone in 0..2 {
             let mut cuts = cuts[gone..].to_vec();
             keep_cuts_from_gap(&mut cuts, 2);
-            assert_eq!(
-                find_process_step_ends(&[cuts], &timeline(&gaps)),
-                std::slice::from_ref(&own)
-            );
+            let found = find_process_step_ends(&vec![cuts].into(), &timeline(&gaps));
+            assert_eq!(found, vec![own.clone()].into());
         }
         let mut all = cuts.clone();
         keep_cuts_from_gap(&mut all, 0);

@@ -379,9 +379,11 @@ impl<'o> Gatherer<'o> {
             timeline = timeline.last_steps(old.since);
             sums.renumber_from(old.since.gap);
         }
-        self.warnings
-            .ends
-            .add_takeovers(number, log.begins.iter().map(|begin| begin.at));
+        self.warnings.ends.add_takeovers(
+            number,
+            &speakers,
+            log.begins.iter().map(|begin| begin.at),
+        );
         let name = input.name();
         let printer = self.options.timeline.printer;
         let walked = WalkedInput::from_log(

@@ -11,6 +11,7 @@ use crate::stages::check::words::texts::write_shared_texts;
 use crate::stages::pieces::{read_after, walk};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -669,16 +670,17 @@ impl State {
             state.merged.begin_next_input();
             let (merged, warnings) = (&mut state.merged, &mut state.warnings);
             let size = file.len().div_ceil(pieces);
+            let mut speakers = BTreeSet::new();
             let log = read_after(merged, file.as_bytes(), size, Part::default, |part| {
+                speakers.extend(part.to.processes.iter().copied());
                 warnings.add_chunk(part.visit.0, &part.to.processes, input, part.line);
             });
             let steps = (0..)
                 .zip(log.marks.as_slice().iter())
                 .map(|(step, mark)| (mark.line, step));
             warnings.ends.add_step_lines(input, steps.collect());
-            warnings
-                .ends
-                .add_takeovers(input, log.begins.iter().map(|begin| begin.at));
+            let begins = log.begins.iter().map(|begin| begin.at);
+            warnings.ends.add_takeovers(input, &speakers, begins);
         }
         state
     }

@@ -54,6 +54,13 @@ pub(crate) fn find_timed_out_nccl_calls(
     names: RankNames<'_>,
 ) -> Vec<Finding> {
     let processes = processes_by_rank(names);
+    let mut calls_of: FxHashMap<u32, Vec<_>> = FxHashMap::default();
+    for (key, calls) in details {
+        if let Some(whose) = whose.get(&key.0) {
+            let own = calls_of.entry(whose.process).or_default();
+            own.push((key, calls));
+        }
+    }
     let mut joined: BTreeMap<TimedOutCallKey<'_>, Vec<TimedOutCallMatch<'_>>> = BTreeMap::new();
     for record in watched {
         let WatchdogMessage::Timeout(timeout) = &record.what else {
@@ -66,9 +73,7 @@ pub(crate) fn find_timed_out_nccl_calls(
         };
         let fits = |call: &&CallDetail| *call.op == *op && call.line.count == count;
         // PyTorch counts from 1. Some of its works are no calls: the nearest number is meant.
-        let own = details
-            .iter()
-            .filter(|((caller, _), _)| whose.get(caller).is_some_and(|w| w.process == *process));
+        let own = calls_of.get(process).into_iter().flatten();
         let those = own.flat_map(|((caller, way), calls)| {
             let calls = calls.iter().filter(fits);
             calls.map(move |call| (caller, way, call))
@@ -92,9 +97,14 @@ pub(crate) fn find_timed_out_nccl_calls(
                 .push((record, call, *caller));
         }
     }
+    let mut members: FxHashMap<usize, Vec<(ProcessComm, Option<u32>)>> = FxHashMap::default();
+    for (caller, whose) in whose {
+        let those = members.entry(whose.communicator).or_default();
+        those.push((*caller, whose.rank));
+    }
     joined
         .into_iter()
-        .filter_map(|(both, lines)| nccl_call_finding(both, &lines, made, whose, names))
+        .filter_map(|(both, lines)| nccl_call_finding(both, &lines, made, &members, names))
         .collect()
 }
 
@@ -102,7 +112,7 @@ fn nccl_call_finding(
     call_key: TimedOutCallKey<'_>,
     lines: &[TimedOutCallMatch<'_>],
     made: &FxHashMap<ProcessComm, u64>,
-    whose: &FxHashMap<ProcessComm, StreamOwner>,
+    members: &FxHashMap<usize, Vec<(ProcessComm, Option<u32>)>>,
     names: RankNames<'_>,
 ) -> Option<Finding> {
     let TimedOutCallKey {
@@ -114,12 +124,11 @@ fn nccl_call_finding(
     let (record, call, _) = lines.first()?;
     // A rank that waits for the call has made it, perhaps after another rank's watchdog fired.
     let waits = |caller: &ProcessComm| lines.iter().any(|(_, _, waiting)| waiting == caller);
-    let mut without: Vec<u32> = whose
+    let mut without: Vec<u32> = members[&communicator]
         .iter()
-        .filter(|(_, w)| w.communicator == communicator)
         .filter(|(caller, _)| made.get(caller).is_some_and(|&calls| calls <= seq))
         .filter(|(caller, _)| !waits(caller))
-        .filter_map(|(_, w)| w.rank)
+        .filter_map(|(_, rank)| *rank)
         .collect();
     without.sort_unstable();
     let ranks: Vec<String> = without.iter().map(u32::to_string).collect();

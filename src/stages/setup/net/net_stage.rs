@@ -14,7 +14,7 @@ pub(crate) use crate::stages::setup::first_line::FirstReportLine;
 use crate::stages::setup::thread::SpeakerThread;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Facts and connections, by merged process.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -22,13 +22,13 @@ pub struct NetStage {
     /// The facts, in the order they came.
     pub facts: Interner<NetFact>,
     /// The first line of each fact, by fact and process.
-    pub said: FxHashMap<(u32, u32), FirstReportLine>,
+    pub said: BTreeMap<(u32, u32), FirstReportLine>,
     /// Connections, with their possible owners.
     pub links:
-        FxHashMap<(u32, ConnectionOwner, ConnectionPath), (ConnectionChannels, FirstReportLine)>,
+        BTreeMap<(u32, ConnectionOwner, ConnectionPath), (ConnectionChannels, FirstReportLine)>,
     /// Hops of rings and trees, with their possible owners.
     pub hops:
-        FxHashMap<(u32, ConnectionOwner, ConnectionPath), (ConnectionChannels, FirstReportLine)>,
+        BTreeMap<(u32, ConnectionOwner, ConnectionPath), (ConnectionChannels, FirstReportLine)>,
     /// Communicators by process.
     pub comms: BTreeSet<(u32, NetComm)>,
     states: ThreadStates,
@@ -310,12 +310,14 @@ impl NetStage {
             };
             self.add_link((process, owner, way), channels, first);
         }
+        // They are for lines to come.
+        self.states = ThreadStates::default();
     }
 }
 
 /// Keeps the first line of a fact of a process.
 fn add_first_line(
-    said: &mut FxHashMap<(u32, u32), FirstReportLine>,
+    said: &mut BTreeMap<(u32, u32), FirstReportLine>,
     key: (u32, u32),
     first: FirstReportLine,
 ) {

@@ -188,55 +188,70 @@ pub fn group_by_subject<'f>(net: &'f NetSummary, facts: &'f NetFacts) -> Vec<Net
 /// (NCCL has a line for it since 2.6, of the subsystem INIT) uses the one of its connections.
 pub fn collect_net_facts(net: &NetSummary) -> NetFacts {
     let mut all = NetFacts::new();
-    let mut naming: BTreeSet<u32> = BTreeSet::new();
-    let mut add = |process: u32, fact: NetFact, first: FirstReportLine| {
-        let said = all.entry(fact).or_insert_with(|| FactSpeakers {
-            hosts: BTreeMap::new(),
-            first,
-            processes: BTreeSet::new(),
-        });
-        said.first = first.min(said.first);
-        if let Some(known) = net.process(process) {
-            said.processes.insert(process);
-            let host = said.hosts.entry(known.host.clone());
-            let (processes, at) = host.or_insert_with(|| (BTreeSet::new(), first));
-            processes.insert(process);
-            *at = first.min(*at);
+    let mut add = |fact: NetFact, lines: &[(u32, FirstReportLine)]| {
+        if let Some(&(_, first)) = lines.first() {
+            let said = all.entry(fact).or_insert_with(|| FactSpeakers {
+                hosts: BTreeMap::new(),
+                first,
+                processes: BTreeSet::new(),
+            });
+            for &(process, first) in lines {
+                said.add_line(net, process, first);
+            }
         }
     };
+    // Many processes report the same: each fact is looked up once.
+    let mut naming: BTreeSet<u32> = BTreeSet::new();
+    let mut of_fact: BTreeMap<u32, Vec<(u32, FirstReportLine)>> = BTreeMap::new();
     for (&(process, fact), &first) in &net.all.said {
-        let fact = net.all.facts.get(fact).clone();
-        if fact.kind == NetFactKind::Network {
+        of_fact.entry(fact).or_default().push((process, first));
+        if net.all.facts.get(fact).kind == NetFactKind::Network {
             naming.insert(process);
         }
-        add(process, fact, first);
     }
+    for (fact, lines) in of_fact {
+        add(net.all.facts.get(fact).clone(), &lines);
+    }
+    let mut of_way: BTreeMap<&ConnectionTransport, Vec<(u32, FirstReportLine)>> = BTreeMap::new();
     for ((process, _, way), (_, first)) in &net.all.links {
-        let fact = NetFact::new(NetFactKind::Transport, "", way.via.format_transport());
-        add(*process, fact, *first);
-        if let ConnectionTransport::Net(card) = &way.via
-            && !naming.contains(process)
-        {
-            add(
-                *process,
-                NetFact::new(NetFactKind::Network, "", &card.plugin),
-                *first,
-            );
-        }
-        if let Some(card) = way.via.nic() {
+        of_way.entry(&way.via).or_default().push((*process, *first));
+    }
+    for (via, mut lines) in of_way {
+        add(
+            NetFact::new(NetFactKind::Transport, "", via.format_transport()),
+            &lines,
+        );
+        if let Some(card) = via.nic() {
             let nic = format!("/{}", card.nic).into_bytes();
             let value = [&card.plugin, &nic[..]].concat();
-            add(
-                *process,
-                NetFact::new(NetFactKind::NicUsed, "", value),
-                *first,
-            );
+            add(NetFact::new(NetFactKind::NicUsed, "", value), &lines);
             if card.proxy.is_some() {
-                add(*process, NetFact::new(NetFactKind::Pxn, "", "used"), *first);
+                add(NetFact::new(NetFactKind::Pxn, "", "used"), &lines);
             }
+        }
+        if let ConnectionTransport::Net(card) = via {
+            lines.retain(|(process, _)| !naming.contains(process));
+            add(NetFact::new(NetFactKind::Network, "", &card.plugin), &lines);
         }
     }
     all
+}
+
+impl FactSpeakers {
+    fn add_line(&mut self, net: &NetSummary, process: u32, first: FirstReportLine) {
+        self.first = first.min(self.first);
+        if let Some(known) = net.process(process) {
+            self.processes.insert(process);
+            if !self.hosts.contains_key(&known.host) {
+                let none = (BTreeSet::new(), first);
+                self.hosts.insert(known.host.clone(), none);
+            }
+            if let Some((processes, at)) = self.hosts.get_mut(&known.host) {
+                processes.insert(process);
+                *at = first.min(*at);
+            }
+        }
+    }
 }
 
 /// Lists every host's facts.

@@ -7,8 +7,8 @@ pub(crate) mod skew;
 use crate::count::calls::Options;
 use crate::grammar::values::Datatype;
 use crate::log::placement::{
-    CallPlacer, CallRecorder, CallShape, FilesWithoutSteps, LivePlacement, PlacedCalls, Placement,
-    StreamsByProcess, TakenInput,
+    CallPlacer, CallRecorder, CallShape, CutsByProcess, FilesWithoutSteps, LivePlacement,
+    PlacedCalls, Placement, StreamsByProcess, TakenInput,
 };
 use crate::log::timeline::{Checkpoint, LiveTimeline, StepTimeline};
 use crate::log::walk::{LogCall, LogVisitor, RepairedCall};
@@ -433,7 +433,7 @@ impl SurveyBuilder {
             is_settled: false,
             log,
             timeline: timeline.into(),
-            placement: placement.trimmed(),
+            placement,
             sums: sums.unwrap_or_default(),
             moved,
         }
@@ -445,7 +445,7 @@ fn take_placed(
     sums: Option<&mut BTreeMap<usize, GapCallSum>>,
     moved: &mut Vec<MovedCall>,
     calls: &StreamsByProcess,
-    cuts: &[Vec<(u32, u32)>],
+    cuts: &CutsByProcess,
     wanted: impl Fn(u32) -> bool,
 ) {
     if let Some(sums) = sums {

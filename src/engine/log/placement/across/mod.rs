@@ -11,7 +11,7 @@ use super::limits::{MAX_HELD_BYTES, UNKNOWN_STRETCH};
 use super::placer::CallPlacer;
 use super::resolve::{ReferenceFile, place_other_files};
 use super::streams::StreamsByProcess;
-use super::{NoStepReason, Placement, PlacementMethods};
+use super::{CutsByProcess, NoStepReason, Placement, PlacementMethods};
 use crate::log::timeline::{GapKind, StepTimeline};
 use crate::members::{MergedMembers, MergedNumbers, SpeakerProcess};
 use placed::HeldSlots;
@@ -95,7 +95,7 @@ impl FilesWithoutSteps {
         placer: CallPlacer,
         timeline: &StepTimeline,
         merged: &MergedMembers,
-        sink: impl FnMut(&StreamsByProcess, &[StretchCuts]),
+        sink: impl FnMut(&StreamsByProcess, &CutsByProcess),
     ) -> (Placement, TakenInput) {
         let (placement, calls) = if self.holds_calls_of(timeline) && placer.is_whole() {
             (Placement::default(), placer.into_held_calls())
@@ -188,7 +188,7 @@ impl FilesWithoutSteps {
         let slots = &mut self.slots;
         let stepped = |process| {
             let place = placement.known.iter().position(|&p| p == process);
-            let cuts = placement.cuts.get(process as usize);
+            let cuts = placement.cuts.get(process);
             let cuts = place.and(cuts).map(|cuts| bounds.cuts_by_stretch(cuts));
             let told = (which, place.unwrap_or(usize::MAX), cuts.unwrap_or_default());
             slots.add_slot(process, Some(told))
@@ -316,16 +316,16 @@ impl FilesWithoutSteps {
         };
         let of = |process: u32| by_process.get(&process).cloned().unwrap_or_default();
         let (placed, mut methods) = place_other_files(&streams, merged, of, choose, jobs);
-        let mut cuts: Vec<StretchCuts> = vec![StretchCuts::new(); who.len()];
+        let mut cuts = CutsByProcess::from(vec![StretchCuts::new(); who.len()]);
         for (slot, which, mut own) in placed {
             let base = lines[which].base;
             for (gap, _) in &mut own {
                 let is_known = *gap != UNKNOWN_STRETCH;
                 *gap = if is_known { *gap + base } else { 0 };
             }
-            cuts[slot as usize] = own;
+            cuts[slot] = own;
         }
-        for (at, slot) in who.iter().enumerate() {
+        for (at, slot) in (0_u32..).zip(&who) {
             let all = slot.pieces.last().map_or(0, |piece| piece.1);
             if cuts[at].is_empty() && all > 0 {
                 methods.without += u64::from(all);
@@ -335,7 +335,7 @@ impl FilesWithoutSteps {
         let strangers = (!lines.is_empty()).then_some(NoStepReason::Strangers);
         methods.apart = silent.max(strangers).filter(|_| methods.without > 0);
         let mut of_input = vec![Vec::new(); inputs as usize];
-        for (at, slot) in who.iter().enumerate() {
+        for (at, slot) in (0_u32..).zip(&who) {
             for (input, _) in &slot.pieces {
                 of_input[*input as usize].push(at);
             }

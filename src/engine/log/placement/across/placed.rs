@@ -3,7 +3,7 @@
 use crate::log::placement::bounds::StretchCuts;
 use crate::log::placement::streams::StreamsByProcess;
 use crate::log::placement::what::CallShape;
-use crate::log::placement::{Placement, PlacementMethods};
+use crate::log::placement::{CutsByProcess, Placement, PlacementMethods};
 use crate::log::timeline::StepTimeline;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -65,20 +65,20 @@ pub struct PlacedCalls {
     /// The calls.
     pub streams: StreamsByProcess,
     /// Their cuts, by stream.
-    pub cuts: Vec<Vec<(u32, u32)>>,
+    pub cuts: CutsByProcess,
     pub(super) who: Vec<HeldSlot>,
     /// By held input: its slots.
-    pub(super) inputs: Vec<Vec<usize>>,
+    pub(super) inputs: Vec<Vec<u32>>,
     /// By input with step lines: its first gap in the timeline of all.
     pub(super) bases: Vec<u32>,
 }
 
 impl PlacedCalls {
     /// Returns the parts of a held input: slot, process, range of calls, and their cuts.
-    fn pieces_of(&self, input: u32) -> impl Iterator<Item = (usize, u32, Range<u32>, StretchCuts)> {
+    fn pieces_of(&self, input: u32) -> impl Iterator<Item = (u32, u32, Range<u32>, StretchCuts)> {
         let slots = self.inputs.get(input as usize);
         slots.into_iter().flatten().filter_map(move |&at| {
-            let slot = &self.who[at];
+            let slot = &self.who[at as usize];
             let piece = slot.pieces.iter().position(|piece| piece.0 == input)?;
             let before = piece
                 .checked_sub(1)
@@ -115,13 +115,9 @@ impl PlacedCalls {
     pub fn placement_of(&self, input: u32) -> Placement {
         let mut placement = Placement::default();
         for (_, process, _, cuts) in self.pieces_of(input) {
-            let at = process as usize;
-            if placement.cuts.len() <= at {
-                placement.cuts.resize(at + 1, StretchCuts::new());
-            }
-            placement.cuts[at] = cuts;
+            *placement.cuts.entry(process) = cuts;
         }
-        placement.trimmed()
+        placement
     }
 
     /// Gives each call of a held input: its gap, its shape, and its line's position if that was kept.

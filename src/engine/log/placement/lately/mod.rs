@@ -8,17 +8,18 @@
 mod limits;
 mod settled;
 
-use super::Placement;
 use super::bounds::StepBounds;
 use super::keys::Sequences;
 use super::limits::UNKNOWN_STRETCH;
 use super::printer::PrinterHistory;
 use super::resolve::{PlacementScope, place_streams};
 use super::streams::StreamsByProcess;
+use super::{CutsByProcess, Placement};
+use crate::by_number::ByNumber;
 use crate::log::timeline::StepTimeline;
 use crate::members::MergedMembers;
 use limits::{MAX_CUTS_REMEMBERED, MAX_LET_GO_TRIES, MIN_WHOLE_STEPS_IN_ROW, STEPS_KEPT_SETTLED};
-use settled::{CutsByProcess, StepCompleteness, last_step_ends};
+use settled::{StepCompleteness, last_step_ends};
 
 pub use settled::LivePlacement;
 pub(super) use settled::cut_at;
@@ -28,7 +29,7 @@ pub(super) use settled::cut_at;
 pub(super) struct RecentWindow {
     streams: StreamsByProcess,
     /// How many calls of each process came before.
-    gone: Vec<u32>,
+    gone: ByNumber<u32>,
     /// Where these were cut, by process.
     before: CutsByProcess,
     /// The last gap before them.
@@ -38,9 +39,9 @@ pub(super) struct RecentWindow {
     /// The ranks that printed the lines before.
     printers: PrinterHistory,
     /// By process: a call of each kind that it made before.
-    ever: Vec<Vec<u32>>,
+    ever: ByNumber<Vec<u32>>,
     /// How many calls of each process were looked at: see [`RecentWindow::lacks_first_calls`].
-    looked_at: Vec<u32>,
+    looked_at: ByNumber<u32>,
     /// The fewest calls that are placed.
     few: u64,
     /// The number of calls from which some are let go.
@@ -52,7 +53,7 @@ impl RecentWindow {
     /// gap `base`.
     pub(super) fn from_streams(
         streams: StreamsByProcess,
-        gone: Vec<u32>,
+        gone: ByNumber<u32>,
         before: CutsByProcess,
         base: Option<u32>,
         few: u64,
@@ -64,8 +65,8 @@ impl RecentWindow {
             base,
             first: base,
             printers: PrinterHistory::default(),
-            ever: Vec::new(),
-            looked_at: Vec::new(),
+            ever: ByNumber::default(),
+            looked_at: ByNumber::default(),
             few,
             many: few.saturating_mul(2),
         }
@@ -80,20 +81,20 @@ impl RecentWindow {
     /// is their first, which is not here any more.
     pub(super) fn lacks_first_calls(&mut self, merged: &MergedMembers) -> bool {
         let all = &self.streams.streams;
-        self.looked_at.resize(all.len(), 0);
-        if self.ever.iter().all(Vec::is_empty) {
+        if self.ever.all_values().all(Vec::is_empty) {
             return false;
         }
         let keys = Sequences::new(&self.streams, merged);
         let key = |what: &u32| keys.key_of(*what) as usize;
         let mut ever = vec![false; keys.len()];
-        for what in self.ever.iter().flatten() {
+        for what in self.ever.all_values().flatten() {
             if let Some(ever) = ever.get_mut(key(what)) {
                 *ever = true;
             }
         }
-        let mut own = vec![usize::MAX; keys.len()];
-        for ((process, stream), looked_at) in all.iter().enumerate().zip(&mut self.looked_at) {
+        let mut own = vec![u32::MAX; keys.len()];
+        for (process, stream) in all.iter() {
+            let looked_at = self.looked_at.entry(process);
             for what in self.ever.get(process).into_iter().flatten() {
                 if let Some(own) = own.get_mut(key(what)) {
                     *own = process;
@@ -171,7 +172,7 @@ impl RecentWindow {
 
     /// Forgets the oldest cuts.
     fn forget_old_cuts(&mut self) {
-        for cuts in &mut self.before {
+        for cuts in self.before.values_mut() {
             if cuts.len() > 2 * MAX_CUTS_REMEMBERED {
                 cuts.drain(..cuts.len() - MAX_CUTS_REMEMBERED);
                 cuts[0].0 = UNKNOWN_STRETCH;
@@ -215,40 +216,39 @@ impl RecentWindow {
 
     /// Lets go of the calls up to the end of gap `until`.
     fn let_go_until(&mut self, until: u32, cuts: &mut CutsByProcess, keys: &Sequences) {
-        let resize = self.streams.streams.len();
-        self.gone.resize(resize.max(self.gone.len()), 0);
-        self.before
-            .resize(resize.max(self.before.len()), Vec::new());
-        self.ever.resize(resize.max(self.ever.len()), Vec::new());
-        let mut gone = vec![0; resize];
-        let mut seen = vec![usize::MAX; keys.len()];
-        for (process, (own, cuts)) in self.streams.streams.iter().zip(cuts).enumerate() {
+        let mut gone = ByNumber::default();
+        let mut seen = vec![u32::MAX; keys.len()];
+        for (process, cuts) in cuts.iter_mut() {
+            let own = &self.streams.streams[process];
             let settled = cuts.partition_point(|&(gap, _)| gap <= until);
             let n = settled.checked_sub(1).map_or(0, |last| cuts[last].1);
-            gone[process] = n;
-            let old = std::mem::take(&mut self.ever[process]);
+            *gone.entry(process) = n;
+            let ever = self.ever.entry(process);
+            let old = std::mem::take(ever);
             let made = own.calls.slice(0..n as usize);
             for what in old.into_iter().chain(made) {
                 if let Some(seen) = seen.get_mut(keys.key_of(what) as usize)
                     && *seen != process
                 {
                     *seen = process;
-                    self.ever[process].push(what);
+                    ever.push(what);
                 }
             }
-            let before = self.gone[process];
+            let all = self.gone.entry(process);
+            let before = *all;
             let absolute = |(gap, end): (u32, u32)| (gap, before.saturating_add(end));
-            self.before[process].extend(cuts.drain(..settled).map(absolute));
+            let old = cuts.drain(..settled).map(absolute);
+            self.before.entry(process).extend(old);
             for cut in cuts {
                 cut.1 = cut.1.saturating_sub(n);
             }
-            self.gone[process] = before.saturating_add(n);
+            *all = before.saturating_add(n);
             if let Some(looked_at) = self.looked_at.get_mut(process) {
                 *looked_at = looked_at.saturating_sub(n);
             }
         }
-        self.streams.drop_first(|process| gone[process as usize]);
-        self.streams.forget_unused(&mut self.ever);
+        self.streams.drop_first(|process| gone[process]);
+        self.streams.forget_unused(self.ever.values_mut());
         self.base = Some(until);
     }
 }

@@ -9,6 +9,8 @@ use super::limits::{
     MAX_STEPS_BEHIND, MAX_STEPS_SILENT, MIN_STEPS_TO_SETTLE, MIN_STEPS_UNCHECKED,
     MIN_STEPS_UNUSUAL_RANK,
 };
+use crate::by_number::ByNumber;
+use crate::log::placement::CutsByProcess;
 use crate::log::placement::call_list::CallSlice;
 use crate::log::placement::keys::{Sequences, spread_bits};
 use crate::log::placement::streams::StreamsByProcess;
@@ -17,15 +19,12 @@ use crate::members::MergedMembers;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// The cuts of each process: pairs of a gap and the number of its calls up to the gap's end.
-pub(in crate::log::placement) type CutsByProcess = Vec<Vec<(u32, u32)>>;
-
 /// The last calls, placed by what has come so far.
 pub struct LivePlacement<'a> {
     /// The calls.
     pub streams: &'a StreamsByProcess,
     /// How many calls of each process came before them.
-    pub(in crate::log::placement) gone: &'a [u32],
+    pub(in crate::log::placement) gone: &'a ByNumber<u32>,
     /// Where these were cut, by process.
     pub(in crate::log::placement) before: &'a CutsByProcess,
     /// Where they are cut, by process.
@@ -40,14 +39,13 @@ impl LivePlacement<'_> {
     /// The gap of a process's call, by its number among all of the process, and how many calls there are up
     /// to the gap's end; `None` where it is not settled.
     pub fn cut_of_call(&self, process: u32, number: u32) -> Option<(u32, u32)> {
-        let at = process as usize;
-        let gone = self.gone.get(at).copied().unwrap_or(0);
+        let gone = self.gone.get(process).copied().unwrap_or(0);
         let (gap, end) = match number.checked_sub(gone) {
             Some(number) => {
-                let (gap, end) = cut_at(self.cuts.get(at)?, number)?;
+                let (gap, end) = cut_at(self.cuts.get(process)?, number)?;
                 (gap, end.saturating_add(gone))
             }
-            None => cut_at(self.before.get(at)?, number)?,
+            None => cut_at(self.before.get(process)?, number)?,
         };
         Some((gap, end)).filter(|_| self.settled.is_some_and(|settled| gap <= settled))
     }
@@ -56,7 +54,7 @@ impl LivePlacement<'_> {
     /// that is `wanted`.
     pub fn first_unsettled(&self, wanted: impl Fn(u32) -> bool) -> u64 {
         let mut first = u64::MAX;
-        for (process, cuts) in self.cuts.iter().enumerate() {
+        for (process, cuts) in self.cuts.iter() {
             let settled = cuts.partition_point(|&(gap, _)| Some(gap) <= self.settled);
             let from = settled.checked_sub(1).map_or(0, |at| cuts[at].1);
             first = first.min(self.streams.first_position_from(process, from, &wanted));
@@ -94,9 +92,9 @@ pub(in crate::log::placement) fn last_step_ends(
 pub(in crate::log::placement) struct StepCompleteness<'a> {
     streams: &'a StreamsByProcess,
     keys: &'a Sequences,
-    cuts: &'a [Vec<(u32, u32)>],
+    cuts: &'a CutsByProcess,
     /// The processes that are placed by more than the position of their lines, and the keys of
-    known: Vec<(usize, Vec<u32>)>,
+    known: Vec<(u32, Vec<u32>)>,
     /// By key: whether a member has made no call of it yet.
     is_awaited: Vec<bool>,
     /// The number of steps that must have lines.
@@ -109,14 +107,13 @@ impl<'a> StepCompleteness<'a> {
         streams: &'a StreamsByProcess,
         keys: &'a Sequences,
         known: &[u32],
-        cuts: &'a [Vec<(u32, u32)>],
-        ever: &[Vec<u32>],
+        cuts: &'a CutsByProcess,
+        ever: &ByNumber<Vec<u32>>,
         merged: &MergedMembers,
         is_unusual: bool,
     ) -> StepCompleteness<'a> {
-        let mut seen = vec![usize::MAX; keys.len()];
+        let mut seen = vec![u32::MAX; keys.len()];
         let known = known.iter().map(|&process| {
-            let process = process as usize;
             let now = streams.streams.get(process).into_iter();
             let now = now.flat_map(|stream| stream.calls.all());
             let ever = ever.get(process).into_iter().flatten().copied();
@@ -132,7 +129,7 @@ impl<'a> StepCompleteness<'a> {
             }
             (process, used)
         });
-        let known: Vec<(usize, Vec<u32>)> = known.collect();
+        let known: Vec<(u32, Vec<u32>)> = known.collect();
         StepCompleteness {
             is_awaited: keys.find_awaited(&known, merged),
             streams,
@@ -184,7 +181,7 @@ impl<'a> StepCompleteness<'a> {
 
     /// Whether a process has no call after gap `end`, where others have calls that it must make, too.
     fn is_behind(&self, end: u32) -> bool {
-        let is_over = |process: &usize| {
+        let is_over = |process: &u32| {
             let all = self.streams.streams.get(*process);
             all.is_some_and(|all| {
                 all.len() as usize == self.calls_between(*process, None, end).len()
@@ -231,7 +228,7 @@ impl<'a> StepCompleteness<'a> {
             let key = self.keys.key_of(what) as usize;
             self.is_awaited.get(key) == Some(&true) && !is_old[key]
         };
-        let gap = |&(process, _): &(usize, Vec<u32>)| {
+        let gap = |&(process, _): &(u32, Vec<u32>)| {
             let calls = &self.streams.streams.get(process)?.calls;
             let first = calls.all().iter().position(is_awaited)?;
             let first = u32::try_from(first).ok()?;
@@ -243,7 +240,7 @@ impl<'a> StepCompleteness<'a> {
     /// By key: whether it has calls up to the end of gap `until`, or such that are not here any more.
     fn keys_called_until(&self, until: Option<u32>) -> Vec<bool> {
         let mut is_called = vec![false; self.keys.len()];
-        let mut here = vec![usize::MAX; self.keys.len()];
+        let mut here = vec![u32::MAX; self.keys.len()];
         for (process, used) in &self.known {
             let key = |what: u32| self.keys.key_of(what);
             let all = self.streams.streams.get(*process);
@@ -333,7 +330,7 @@ impl<'a> StepCompleteness<'a> {
             return true;
         };
         let all = &self.streams.streams;
-        let with_calls = all.iter().filter(|stream| stream.len() > 0).count();
+        let with_calls = all.all_values().filter(|stream| stream.len() > 0).count();
         self.known.len() == with_calls
             && self.known.iter().all(|(process, _)| {
                 let until = all
@@ -373,7 +370,7 @@ impl<'a> StepCompleteness<'a> {
     /// The calls of a process in the gaps after `before` up to `end`.
     pub(super) fn calls_between(
         &self,
-        process: usize,
+        process: u32,
         before: Option<u32>,
         end: u32,
     ) -> CallSlice<'_> {

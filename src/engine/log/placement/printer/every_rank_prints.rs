@@ -22,7 +22,7 @@ pub(in crate::log::placement) fn find_clear_rank(
 ) -> Option<(u32, StretchCuts)> {
     let common = common_sequence(job, streams, keys);
     let made = |process: u32| -> Vec<u32> {
-        let calls = &streams.streams[process as usize].calls;
+        let calls = &streams.streams[process].calls;
         let of = |what: u32| Some(keys.of[what as usize]) == common;
         (0..)
             .zip(calls.all())
@@ -35,7 +35,7 @@ pub(in crate::log::placement) fn find_clear_rank(
         .every_rank_lines()
         .map(|(stretch, gaps)| StepLineGaps { stretch, gaps })
         .collect();
-    let stream = |process: u32| &streams.streams[process as usize];
+    let stream = |process: u32| &streams.streams[process];
     let count = |rank: usize, gap: u32| {
         let until = stream(job[rank]).calls_until(gap);
         made[rank].partition_point(|&at| at < until) as u32
@@ -111,7 +111,7 @@ fn common_sequence(job: &[u32], streams: &StreamsByProcess, keys: &Sequences) ->
     let mut users: FxHashMap<u32, (usize, u64)> = FxHashMap::default();
     for &process in job {
         let mut own: FxHashSet<u32> = FxHashSet::default();
-        for what in streams.streams[process as usize].calls.all() {
+        for what in streams.streams[process].calls.all() {
             let key = keys.of[what as usize];
             if keys.is_collective.get(key as usize) == Some(&true) {
                 let (ranks, calls) = users.entry(key).or_default();

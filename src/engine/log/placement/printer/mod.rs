@@ -69,7 +69,7 @@ pub(super) fn find_printer(
     let margin = MIN_FIT_MARGIN + MIN_FIT_MARGIN * FEW_STEP_LINES / lines.len().max(1) as i64;
     let late = usize::from(bounds.trainer.is_some_and(Trainer::lags_one_step));
     let fit = |process: u32| {
-        let stream = &streams.streams[process as usize];
+        let stream = &streams.streams[process];
         score_fit(stream, &lines, late, streams, margin)
     };
     // Where no communicator has all ranks, several have this rank in one.
@@ -120,7 +120,7 @@ pub(super) fn find_printer(
 /// attempt do not count for a job that was started again.
 fn line_gaps(processes: &[u32], bounds: &StepBounds, streams: &StreamsByProcess) -> Vec<u32> {
     let gaps = |stream: &ProcessStream| Some((stream.ends.first()?.0, stream.ends.last()?.0));
-    let each = processes.iter().map(|&p| &streams.streams[p as usize]);
+    let each = processes.iter().map(|&p| &streams.streams[p]);
     let (first, last) = each.filter_map(gaps).fold((u32::MAX, 0), |all, own| {
         (all.0.min(own.0), all.1.max(own.1))
     });
@@ -128,7 +128,7 @@ fn line_gaps(processes: &[u32], bounds: &StepBounds, streams: &StreamsByProcess)
     let mut own: Vec<u32> = own.take(MAX_BOUNDS_COMPARED).collect();
     let within = own.partition_point(|&gap| gap < last);
     if let Some(&after) = own.get(within) {
-        let mut all = (0_u32..).zip(&streams.streams);
+        let mut all = streams.streams.iter();
         let begins = |own: (u32, u32)| (last..=after).contains(&own.0);
         // The next attempt's first calls come before its line.
         let is_next = all.any(|(p, s)| gaps(s).is_some_and(begins) && !processes.contains(&p));

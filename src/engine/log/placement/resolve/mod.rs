@@ -10,6 +10,7 @@ use super::limits::{MAX_MODEL_RANKS, NO_SEQUENCE, UNKNOWN_STRETCH};
 use super::printer::{self, PrinterHistory, every_rank_prints};
 use super::streams::{ProcessStream, StreamsByProcess};
 use super::{Placement, PlacementMethods};
+use crate::by_number::ByNumber;
 use crate::log::timeline::PositionOnlyReason;
 use crate::members::MergedMembers;
 use crate::pool;
@@ -27,7 +28,7 @@ struct PlacementSolver<'a> {
     /// Without `by_line`: the stretches in which placed ranks made calls, in order.
     busy: Vec<u32>,
     /// By stream.
-    cuts: Vec<Option<StretchCuts>>,
+    cuts: ByNumber<Option<StretchCuts>>,
     /// The streams that have cuts, in the order in which they got them.
     known: Vec<u32>,
     /// By communicator: the first streams that have cuts.
@@ -47,7 +48,7 @@ pub(super) struct PlacementScope {
     /// The printing rank, if the user named it.
     pub(super) printer: Option<u32>,
     /// Only processes with a lower number are placed by sequence.
-    pub(super) among: usize,
+    pub(super) among: u32,
     /// Threads.
     pub(super) jobs: usize,
 }
@@ -66,36 +67,39 @@ pub(super) fn place_streams(
         let mut jobs = run.group_jobs(merged, own);
         jobs.retain(|job| job.len() > 1);
         for mut job in jobs {
-            job.retain(|&process| (process as usize) < scope.among);
+            job.retain(|&process| process < scope.among);
             run.place_job(&job, merged, scope.printer, printers);
         }
     }
-    let mut cuts = Vec::with_capacity(run.cuts.len());
     let mut known = std::mem::take(&mut run.known);
     // The only process of its file prints the lines itself.
-    let mut speak = (0_u32..).zip(&streams.streams).filter(|s| s.1.len() > 0);
+    let mut speak = streams.streams.iter().filter(|s| s.1.len() > 0);
     if let (Some((only, _)), None) = (speak.next(), speak.next())
         && !scope.by_position
         && bounds.ends.len() > 1
     {
         known = vec![only];
-        run.methods.sequence += u64::from(streams.streams[only as usize].len());
-        run.cuts[only as usize] = Some(cuts_by_position(&streams.streams[only as usize], bounds));
+        let stream = &streams.streams[only];
+        run.methods.sequence += u64::from(stream.len());
+        run.cuts[only] = Some(cuts_by_position(stream, bounds));
     }
-    for (at, placed) in run.cuts.into_iter().enumerate() {
-        let stream = &streams.streams[at];
-        let mut placed = placed.unwrap_or_else(|| {
-            run.methods.position += u64::from(stream.len());
+    let methods = &mut run.methods;
+    let mut streams = streams.streams.all_values();
+    let cuts = run.cuts.map_mut(|placed| {
+        let Some(stream) = streams.next() else {
+            return Vec::new();
+        };
+        let mut placed = placed.take().unwrap_or_else(|| {
+            methods.position += u64::from(stream.len());
             cuts_by_position(stream, bounds)
         });
         bounds.end_with_attempt(&mut placed, stream);
         let gap = |&(stretch, end): &(u32, u32)| {
             (bounds.ends.get(stretch as usize).copied().unwrap_or(0), end)
         };
-        cuts.push(placed.iter().map(gap).collect());
-    }
+        placed.iter().map(gap).collect()
+    });
     Placement {
-        first: 0,
         cuts,
         methods: run.methods,
         known,
@@ -134,7 +138,7 @@ pub(super) fn place_other_files<'a>(
         let mut n = vec![0; run.keys.len()];
         let first = told.cuts.first();
         run.again = first.map_or(RepeatedSteps::default(), |(slot, cuts)| {
-            RepeatedSteps::find_repeated(&streams.streams[*slot as usize].calls, cuts)
+            RepeatedSteps::find_repeated(&streams.streams[*slot].calls, cuts)
         });
         for (slot, cuts) in told.cuts {
             let uses = run.count_uses(slot, &mut n);
@@ -142,7 +146,7 @@ pub(super) fn place_other_files<'a>(
         }
         run.place_other_ranks(others.clone());
         for slot in others {
-            if let Some(cuts) = run.cuts[slot as usize].take() {
+            if let Some(cuts) = run.cuts[slot].take() {
                 let gap = |stretch: u32| told.bounds.ends.get(stretch as usize).copied();
                 let cuts = cuts
                     .iter()
@@ -177,7 +181,7 @@ impl<'a> PlacementSolver<'a> {
             bounds,
             by_line: true,
             busy: Vec::new(),
-            cuts: vec![None; streams.streams.len()],
+            cuts: streams.streams.map_values(|_, _| None),
             known: Vec::new(),
             known_on: FxHashMap::default(),
             methods: PlacementMethods::default(),
@@ -191,11 +195,11 @@ impl<'a> PlacementSolver<'a> {
     /// Groups the streams of processes that share communicators, directly or through others; each group is in
     /// order. `slots` gives the streams of a process.
     fn group_jobs(&self, merged: &MergedMembers, slots: impl Fn(u32) -> Vec<u32>) -> Vec<Vec<u32>> {
-        let mut parent: Vec<u32> = (0..self.streams.streams.len() as u32).collect();
-        fn root(parent: &mut [u32], mut at: u32) -> u32 {
-            while parent[at as usize] != at {
-                parent[at as usize] = parent[parent[at as usize] as usize];
-                at = parent[at as usize];
+        let mut parent = self.streams.streams.map_values(|process, _| process);
+        fn root(parent: &mut ByNumber<u32>, mut at: u32) -> u32 {
+            while parent[at] != at {
+                parent[at] = parent[parent[at]];
+                at = parent[at];
             }
             at
         }
@@ -206,17 +210,17 @@ impl<'a> PlacementSolver<'a> {
             };
             let member = merged.origins.members.get(what.member);
             for slot in slots(merged.origins.places.get(member.place).process) {
-                if slot as usize >= parent.len() {
+                if parent.get(slot).is_none() {
                     continue;
                 }
                 let other = *first_of.entry(id).or_insert(slot);
                 let (a, b) = (root(&mut parent, slot), root(&mut parent, other));
-                parent[a.max(b) as usize] = a.min(b);
+                parent[a.max(b)] = a.min(b);
             }
         }
         let mut jobs: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
-        for process in 0..parent.len() as u32 {
-            if self.streams.streams[process as usize].len() > 0 {
+        for (process, stream) in self.streams.streams.iter() {
+            if stream.len() > 0 {
                 let root = root(&mut parent, process);
                 jobs.entry(root).or_default().push(process);
             }
@@ -246,9 +250,7 @@ impl<'a> PlacementSolver<'a> {
             let among = if asked.is_empty() { job } else { &asked };
             every_rank_prints::find_clear_rank(job, among, self.bounds, self.streams, &self.keys)
         } else {
-            let own = |printer: u32| {
-                cuts_by_position(&self.streams.streams[printer as usize], self.bounds)
-            };
+            let own = |printer: u32| cuts_by_position(&self.streams.streams[printer], self.bounds);
             known.or_else(find).map(|printer| (printer, own(printer)))
         };
         let Some((printer, own)) = found else {
@@ -258,7 +260,7 @@ impl<'a> PlacementSolver<'a> {
         printers.remember_printer(printer, || {
             printer::rank_of_process(printer, self.streams, &self.keys, merged)
         });
-        let stream = &self.streams.streams[printer as usize];
+        let stream = &self.streams.streams[printer];
         self.methods.sequence += u64::from(stream.len());
         let uses = self.count_uses(printer, &mut vec![0; self.keys.len()]);
         self.again = RepeatedSteps::find_repeated(&stream.calls, &own);
@@ -285,8 +287,8 @@ impl<'a> PlacementSolver<'a> {
             let Some(best) = left.iter().map(share).max().filter(|&best| best > 0) else {
                 return;
             };
-            let now: Vec<u32> = left.iter().copied().filter(|p| share(p) == best).collect();
-            left.retain(|p| !now.contains(p));
+            let (now, later): (Vec<u32>, _) = left.into_iter().partition(|p| share(p) == best);
+            left = later;
             let this = &*self;
             let map = |share: &[u32]| -> Vec<(StretchCuts, PlacementMethods)> {
                 let (mut scratch, mut leanings) = Default::default();
@@ -321,7 +323,7 @@ impl<'a> PlacementSolver<'a> {
     /// Counts a process's calls by key; `n` is 0 for each key before and after.
     fn count_uses(&self, process: u32, n: &mut [u64]) -> SequenceUses {
         let (mut used, mut without) = (Vec::new(), 0);
-        for what in self.streams.streams[process as usize].calls.all() {
+        for what in self.streams.streams[process].calls.all() {
             let key = self.keys.of[what as usize];
             let Some(n) = n.get_mut(key as usize) else {
                 without += 1;
@@ -350,7 +352,7 @@ impl<'a> PlacementSolver<'a> {
     }
 
     fn store_cuts(&mut self, process: u32, cuts: StretchCuts, uses: &[(u32, u64)]) {
-        let stream = &self.streams.streams[process as usize];
+        let stream = &self.streams.streams[process];
         let new = uses.iter().map(|(key, _)| *key);
         let new: Vec<u32> = new
             .filter(|&key| key != NO_SEQUENCE && !self.thresholds.has_thresholds(key))
@@ -359,7 +361,7 @@ impl<'a> PlacementSolver<'a> {
             self.thresholds
                 .learn_thresholds(stream, &cuts, &self.keys, &new);
         }
-        self.cuts[process as usize] = Some(cuts);
+        self.cuts[process] = Some(cuts);
         self.known.push(process);
         for (key, _) in uses.iter().filter(|(key, _)| *key != NO_SEQUENCE) {
             let comm = self.keys.comm[*key as usize];

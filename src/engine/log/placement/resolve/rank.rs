@@ -19,7 +19,7 @@ impl PlacementSolver<'_> {
         scratch: &mut AnchorScratch<'s>,
         leanings: &mut BoundaryScores,
     ) -> (StretchCuts, PlacementMethods) {
-        let stream = &self.streams.streams[process as usize];
+        let stream = &self.streams.streams[process];
         let AnchoredCalls { runs, calls } = self
             .thresholds
             .anchor_calls(stream, uses, &self.keys, scratch);
@@ -202,8 +202,8 @@ impl PlacementSolver<'_> {
         }
         let mut habits = BoundaryModel::default();
         for &model in models.iter().take(MAX_MODEL_RANKS) {
-            if let Some(cuts) = &self.cuts[model as usize] {
-                let stream = &self.streams.streams[model as usize];
+            if let Some(cuts) = &self.cuts[model] {
+                let stream = &self.streams.streams[model];
                 habits.learn_from(stream, cuts, &comms, &self.keys);
             }
         }

@@ -66,12 +66,11 @@ impl Job {
 
     fn placement(&self) -> Placement {
         let mut placement = Placement::default();
-        placement.cuts = (0..4)
-            .map(|process| {
-                let own = self.calls.iter().filter(|call| call.2 == process);
-                (1..).zip(own).map(|(n, call)| (call.1, n)).collect()
-            })
-            .collect();
+        let cuts = (0..4).map(|process| {
+            let own = self.calls.iter().filter(|call| call.2 == process);
+            (1..).zip(own).map(|(n, call)| (call.1, n)).collect()
+        });
+        placement.cuts = Vec::from_iter(cuts).into();
         placement
     }
 

@@ -26,6 +26,7 @@ use crate::report::Report;
 use crate::source::InputName;
 use crate::stages::survey::{LogSurvey, SurveyBuilder};
 use crate::stages::{self, InputStage};
+use rustc_hash::FxHashMap;
 use std::io::Write;
 use std::sync::Arc;
 use written::{HeadedRowText, WrittenCalls, WrittenRanks, WrittenRows};
@@ -307,7 +308,7 @@ struct RowBatch<'w, 'r> {
     rows: &'w mut WrittenRows<'r>,
     timeline: &'w StepTimeline,
     merged: &'w MergedMembers,
-    aliases: Vec<u32>,
+    renamed: FxHashMap<u32, u32>,
     /// By merged member.
     speakers: SpeakerCache,
     /// Calls of one chunk that are written next.
@@ -322,14 +323,13 @@ impl<'w, 'r> RowBatch<'w, 'r> {
         timeline: &'w StepTimeline,
         merged: &'w MergedMembers,
     ) -> Self {
-        let aliases = merged.process_aliases();
-        let ranks = rows.ranks.find_ranks(merged, &aliases);
+        let ranks = rows.ranks.find_ranks(merged);
         let form = rows.options.form;
         RowBatch {
             rows,
             timeline,
             merged,
-            aliases,
+            renamed: merged.renamed_processes(),
             speakers: SpeakerCache::new(ranks, form),
             chunk: None,
             calls: Vec::new(),
@@ -379,8 +379,8 @@ impl<'w, 'r> RowBatch<'w, 'r> {
         let Some(records) = self.chunk.take() else {
             return Ok(());
         };
-        let (merged, aliases) = (self.merged, &self.aliases);
-        let speaker = |&m: &u32| self.speakers.find_speaker(merged, merged, aliases, m);
+        let (merged, renamed) = (self.merged, &self.renamed);
+        let speaker = |&m: &u32| self.speakers.find_speaker(merged, merged, renamed, m);
         let own: Vec<Arc<SpeakerColumns>> = records.members().iter().map(speaker).collect();
         for (member, speaker) in records.members().iter().zip(&own) {
             self.rows.ranks.add_written(*member, speaker.global_rank());

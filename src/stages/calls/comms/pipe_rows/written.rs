@@ -85,10 +85,13 @@ pub(super) struct WrittenRanks {
 
 impl WrittenRanks {
     /// The ranks of all jobs as far as they are known now.
-    pub(super) fn find_ranks(&mut self, merged: &MergedMembers, aliases: &[u32]) -> Arc<JobRanks> {
+    pub(super) fn find_ranks(&mut self, merged: &MergedMembers) -> Arc<JobRanks> {
         let lines = merged.count_named_ranks();
         if self.known.0 != lines {
-            self.known = (lines, Arc::new(merged.find_job_ranks(aliases)));
+            self.known = (
+                lines,
+                Arc::new(merged.find_job_ranks(&merged.process_aliases())),
+            );
         }
         Arc::clone(&self.known.1)
     }

@@ -8,7 +8,7 @@ use crate::stages::check::words::failures as words;
 use crate::stages::communicators::is_world;
 use crate::stages::net::net_stage::FirstReportLine;
 
-impl FailureEvidence<'_> {
+impl<'a> FailureEvidence<'a> {
     /// Returns the finding that a scheduler or a person ended the job.
     pub(super) fn ended_from_outside(&self, end: &ReportedFailure) -> Finding {
         let interrupted = end.what == FailureCause::Interrupted;
@@ -89,17 +89,11 @@ impl FailureEvidence<'_> {
 
     /// The process of a rank of the job, of the attempt that was at work at a line.
     pub(super) fn process_of_rank(&self, rank: u32, at: FirstReportLine) -> Option<u32> {
-        let begins = self.ends.first_messages();
         let begin = |process: &u32| {
-            begins
-                .get(process)
-                .filter(|b| b.input == at.input && **b <= at)
+            let begin = self.ends.first_message_of(*process);
+            begin.filter(|b| b.input == at.input && *b <= at)
         };
-        let those = self
-            .ranks_and_processes()
-            .filter(|(of, _)| *of == rank)
-            .map(|(_, process)| process);
-        those.max_by_key(|process| begin(process).copied())
+        self.of_rank.get(&rank)?.iter().copied().max_by_key(begin)
     }
 
     /// The rank in the job of a process.
@@ -109,12 +103,11 @@ impl FailureEvidence<'_> {
     }
 
     /// The job's ranks and their processes, of each attempt.
-    pub(super) fn ranks_and_processes(&self) -> impl Iterator<Item = (u32, u32)> {
-        let all = self.found.communicators.iter();
+    pub(super) fn ranks_and_processes(&self) -> impl Iterator<Item = (u32, u32)> + use<'a> {
+        let found = self.found;
+        let all = found.communicators.iter();
         let world = all.filter(|c| is_world(c));
-        let sides = world
-            .flat_map(|c| &c.sides)
-            .map(|&side| &self.found.sides[side]);
+        let sides = world.flat_map(|c| &c.sides).map(|&side| &found.sides[side]);
         sides.filter_map(|side| side.rank.map(|rank| (rank, side.process)))
     }
 }

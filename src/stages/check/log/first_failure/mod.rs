@@ -18,7 +18,8 @@ use crate::stages::check::watchdog::{WatchdogMessage as Watch, WatchdogRecord};
 use crate::stages::communicators::CommunicatorsSummary;
 use crate::stages::net::net_stage::FirstReportLine;
 use memchr::memmem;
-use std::collections::BTreeSet;
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What lines report of the ends of processes and jobs.
 pub(crate) struct FailureEvidence<'a> {
@@ -28,6 +29,13 @@ pub(crate) struct FailureEvidence<'a> {
     pub(crate) watched: &'a [WatchdogRecord],
     /// The rank of each process.
     pub(crate) found: &'a CommunicatorsSummary,
+    /// The first of the watchdog's lines.
+    alarm: Option<FirstReportLine>,
+    /// The processes of each rank of the job, of all attempts.
+    of_rank: BTreeMap<u32, Vec<u32>>,
+    attempts: Vec<JobAttempt>,
+    /// By input: where the job, or an attempt of it, ended as no failure does, and where it was started again.
+    ended: BTreeMap<u32, Vec<(FirstReportLine, Option<FirstReportLine>)>>,
 }
 
 /// Failures of one attempt of a job: no work of the job lies between them.
@@ -60,28 +68,58 @@ impl JobAttempt {
     }
 }
 
-impl FailureEvidence<'_> {
-    /// The findings: one for each attempt that failed, and for the rank that fell silent.
-    pub(crate) fn find_failures(&self) -> Vec<Finding> {
-        let attempts = self.split_attempts();
-        let causes = attempts
-            .iter()
-            .filter_map(|attempt| self.find_cause_of_attempt(attempt));
-        let mut findings: Vec<Finding> = causes.collect();
-        // The lines of a launcher may be in a file of their own, once for each host.
-        let mut known: Vec<Finding> = Vec::new();
-        for finding in std::mem::take(&mut findings) {
-            if !known.iter().any(|other| is_repeated(&finding, other)) {
-                known.push(finding);
+impl<'a> FailureEvidence<'a> {
+    /// Finds the attempts of the job and their ends, once for all that is asked of them.
+    pub(crate) fn from_lines(
+        ends: &'a JobEnds,
+        watched: &'a [WatchdogRecord],
+        found: &'a CommunicatorsSummary,
+    ) -> FailureEvidence<'a> {
+        let mut all = FailureEvidence {
+            ends,
+            watched,
+            found,
+            alarm: watched.iter().map(|watched| watched.at).min(),
+            of_rank: BTreeMap::new(),
+            attempts: Vec::new(),
+            ended: BTreeMap::new(),
+        };
+        for (rank, process) in all.ranks_and_processes() {
+            all.of_rank.entry(rank).or_default().push(process);
+        }
+        all.attempts = all.split_attempts();
+        let mut ended: BTreeMap<u32, Vec<_>> = BTreeMap::new();
+        for attempt in &all.attempts {
+            if let Some(first) = attempt.failures.first()
+                && (first.is_outside_end() || all.is_outlived(attempt))
+            {
+                let end = first.line.at;
+                let those = ended.entry(end.input).or_default();
+                those.push((end, ends.restart_after(end)));
             }
         }
-        findings = known;
+        all.ended = ended;
+        all
+    }
+
+    /// The findings: one for each attempt that failed, and for the rank that fell silent.
+    pub(crate) fn find_failures(&self) -> Vec<Finding> {
+        let attempts = self.attempts.iter();
+        let causes = attempts.filter_map(|attempt| self.find_cause_of_attempt(attempt));
+        // The lines of a launcher may be in a file of their own, once for each host.
+        let (mut findings, mut known): (Vec<Finding>, FxHashMap<String, Vec<usize>>) =
+            Default::default();
+        for finding in causes {
+            let same = known.entry(finding.says.clone()).or_default();
+            if !same.iter().any(|&at| is_repeated(&finding, &findings[at])) {
+                same.push(findings.len());
+                findings.push(finding);
+            }
+        }
         let alarms = self.first_alarms();
-        let is_known = |at: FirstReportLine| {
-            let mut lines = findings.iter().filter_map(|f| f.evidence.first());
-            lines.any(|line| line.at.input() == at.input)
-        };
-        if !alarms.iter().any(|alarm| is_known(alarm.at)) {
+        let lines = findings.iter().filter_map(|f| f.evidence.first());
+        let inputs: BTreeSet<u32> = lines.map(|line| line.at.input()).collect();
+        if !alarms.iter().any(|alarm| inputs.contains(&alarm.at.input)) {
             findings.extend(self.find_dead_process(&alarms));
         }
         findings
@@ -89,17 +127,14 @@ impl FailureEvidence<'_> {
 
     /// The lines at which a job failed: no scheduler's or person's end, nor what comes after one.
     pub(crate) fn failure_lines(&self) -> Vec<FirstReportLine> {
-        let is_end = |f: &ReportedFailure| {
-            matches!(f.what, FailureCause::Cancelled | FailureCause::Interrupted)
-        };
-        let attempts = self.split_attempts().into_iter();
+        let attempts = self.attempts.iter();
         let failed = attempts.filter(|attempt| !self.is_outlived(attempt));
         let lines = failed.flat_map(|attempt| {
-            let lines = attempt.failures.into_iter().take_while(|f| !is_end(f));
-            let lines = lines.filter(|f| !matches!(f.what, FailureCause::Signal(15)));
-            lines.map(|f| f.line.at).collect::<Vec<_>>()
+            let lines = attempt.failures.iter();
+            lines.take_while(|f| !f.is_outside_end())
         });
-        lines.collect()
+        let lines = lines.filter(|f| !matches!(f.what, FailureCause::Signal(15)));
+        lines.map(|f| f.line.at).collect()
     }
 
     /// True for an attempt that ended by an exit code or an abort without a reason, before a later
@@ -149,17 +184,8 @@ impl FailureEvidence<'_> {
     /// True for a line after that by which the scheduler or a person ended the job, or an attempt of
     /// it that a later one outlived.
     pub(crate) fn is_after_job_end(&self, at: FirstReportLine) -> bool {
-        let is_end = |f: &ReportedFailure| {
-            matches!(f.what, FailureCause::Cancelled | FailureCause::Interrupted)
-        };
-        self.split_attempts().iter().any(|attempt| {
-            let first = attempt.failures.first();
-            let end = first.filter(|f| is_end(f) || self.is_outlived(attempt));
-            end.map(|f| f.line.at).is_some_and(|end| {
-                let again = self.ends.restart_after(end);
-                end.input == at.input && end < at && again.is_none_or(|again| at < again)
-            })
-        })
+        let mut ends = self.ended.get(&at.input).into_iter().flatten();
+        ends.any(|(end, again)| *end < at && again.is_none_or(|again| at < again))
     }
 
     fn split_attempts(&self) -> Vec<JobAttempt> {
@@ -255,15 +281,11 @@ impl FailureEvidence<'_> {
     fn find_cause_of_attempt(&self, attempt: &JobAttempt) -> Option<Finding> {
         let failures = &attempt.failures;
         let first = failures.iter().find(|f| f.what != FailureCause::Repeated)?;
-        let ended = matches!(
-            first.what,
-            FailureCause::Cancelled | FailureCause::Interrupted
-        );
         let lost = failures
             .iter()
             .find(|f| f.what == FailureCause::Nccl)
             .map(|f| f.line.at);
-        let alarm = self.watched.iter().map(|w| w.at).chain(lost).min();
+        let alarm = self.alarm.into_iter().chain(lost).min();
         let is_own = |f: &&ReportedFailure| {
             // A process that lost a peer, or timed out, is taken down after it.
             let taken = alarm.is_some_and(|alarm| {
@@ -294,7 +316,7 @@ impl FailureEvidence<'_> {
                 FailureCause::Gpu(_) => true,
             }
         };
-        if ended {
+        if first.is_outside_end() {
             return Some(self.ended_from_outside(first));
         }
         let own: Vec<&ReportedFailure> = failures.iter().filter(is_own).collect();

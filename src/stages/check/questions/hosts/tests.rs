@@ -10,6 +10,7 @@ use crate::source::{self, InputName};
 use crate::stages::check::finding::{Finding, Severity};
 use crate::stages::check::questions::ask_questions;
 use crate::stages::check::words;
+use crate::stages::net::table;
 use crate::stages::{communicators, net};
 use crate::synth::{self, StreamSink};
 use std::path::{Path, PathBuf};
@@ -41,7 +42,7 @@ fn of_files(paths: &[PathBuf]) -> Vec<Finding> {
     let net = net::read_net(&origins, &options(), &mut report, &Nobody).unwrap();
     let found =
         communicators::read_communicators(&origins, &options(), &mut report, &Nobody).unwrap();
-    let mut all = ask_questions(&net, &found, &[], &[], &[]);
+    let mut all = ask_questions(&net, &table::collect_net_facts(&net), &found, &[], &[], &[]);
     words::write_texts(&mut all);
     all
 }

@@ -77,7 +77,7 @@ pub(super) fn resolve_chunk_members<'l>(
                 if let (Some(&number), Some(caller)) =
                     (numbers.get(member), caller_of.get_mut(member))
                 {
-                    *caller = members.caller_of_member(number, &log.aliases, taken);
+                    *caller = members.caller_of_member(number, &log.renamed, taken);
                 }
             }
             let process_of = || known.iter().map(|member| member.process);

@@ -53,7 +53,7 @@ impl<'m> LineOrderReplay<'m> {
                 timed += 1;
                 let caller = self
                     .members
-                    .caller_of_member(number, &log.aliases, &mut self.taken);
+                    .caller_of_member(number, &log.renamed, &mut self.taken);
                 let Some(caller) = caller else { continue };
                 if known.0 != gap {
                     let step = gap.and_then(|gap| log.timeline.step_of(gap as usize));

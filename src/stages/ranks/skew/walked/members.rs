@@ -1,5 +1,6 @@
 //! The members that make the calls of logs.
 
+use crate::by_number::ByNumber;
 use crate::count::caller::{Caller, caller_in};
 use crate::members::MergedMembers;
 use crate::members::job_ranks::JobRanks;
@@ -27,7 +28,7 @@ pub(super) struct SkewOp {
 /// The members of the current log.
 pub(super) struct LogMembers<'m> {
     merged: &'m MergedMembers,
-    members: Vec<Option<LogMember>>,
+    members: ByNumber<Option<LogMember>>,
     /// The sequence of each process, communicator and identity.
     sequences: FxHashMap<(u32, u64, u32), usize>,
 }
@@ -36,20 +37,20 @@ impl<'m> LogMembers<'m> {
     pub(super) fn new(merged: &'m MergedMembers) -> LogMembers<'m> {
         LogMembers {
             merged,
-            members: Vec::new(),
+            members: ByNumber::default(),
             sequences: FxHashMap::default(),
         }
     }
 
     /// Begins the next log. Its lines name its members.
     pub(super) fn begin_log(&mut self) {
-        self.members.clear();
+        self.members = ByNumber::default();
     }
 
     /// Returns a member by its number.
     #[inline]
     pub(super) fn member_by_number(&mut self, number: u32) -> LogMember {
-        match self.members.get(number as usize) {
+        match self.members.get(number) {
             Some(Some(member)) => *member,
             _ => self.resolve_member(number),
         }
@@ -62,11 +63,7 @@ impl<'m> LogMembers<'m> {
         let next = self.sequences.len();
         let key = (process, own.comm, own.identity);
         let sequence = *self.sequences.entry(key).or_insert(next);
-        let at = number as usize;
-        if self.members.len() <= at {
-            self.members.resize(at + 1, None);
-        }
-        *self.members[at].insert(LogMember {
+        *self.members.entry(number).insert(LogMember {
             process,
             sequence,
             caller: None,
@@ -78,14 +75,14 @@ impl<'m> LogMembers<'m> {
     pub(super) fn caller_of_member(
         &mut self,
         number: u32,
-        aliases: &[u32],
+        renamed: &FxHashMap<u32, u32>,
         taken: &mut SkewBuilder,
     ) -> Option<SkewCaller> {
-        let member = self.members.get_mut(number as usize)?.as_mut()?;
+        let member = self.members.get_mut(number)?.as_mut()?;
         let merged = self.merged;
         *member
             .caller
-            .get_or_insert_with(|| resolve_caller(taken, merged, aliases, number))
+            .get_or_insert_with(|| resolve_caller(taken, merged, renamed, number))
     }
 }
 
@@ -93,7 +90,7 @@ impl<'m> LogMembers<'m> {
 fn resolve_caller(
     taken: &mut SkewBuilder,
     merged: &MergedMembers,
-    aliases: &[u32],
+    renamed: &FxHashMap<u32, u32>,
     number: u32,
 ) -> Option<SkewCaller> {
     let member = merged.origins.members.get(number);
@@ -104,7 +101,7 @@ fn resolve_caller(
         comm_id,
         rank,
         ..
-    } = caller_in(merged, merged, aliases, &JobRanks::default(), member);
+    } = caller_in(merged, merged, renamed, &JobRanks::default(), member);
     taken.caller_of_row(&Row {
         host: &host,
         pid,

@@ -30,6 +30,7 @@ use crate::report::Report;
 use line_order::LineOrderReplay;
 use members::SkewOp;
 use packed::PackedCalls;
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use times::SkewPartial;
 
@@ -47,7 +48,7 @@ struct SkewLog {
     /// The gap of each call, and the steps of gaps.
     placement: Placement,
     timeline: Arc<StepTimeline>,
-    aliases: Vec<u32>,
+    renamed: FxHashMap<u32, u32>,
     /// Its number among the logs with calls that are placed after all are read.
     held: Option<u32>,
 }
@@ -132,9 +133,9 @@ impl SkewLogs {
         };
         self.logs.push(SkewLog {
             chunks: std::mem::take(&mut self.now),
-            placement: placement.trimmed(),
+            placement,
             timeline: timeline.clone().into(),
-            aliases: merged.process_aliases(),
+            renamed: merged.renamed_processes(),
             held: taken.held,
         });
     }
