@@ -37,12 +37,12 @@ impl<T> ByNumber<T> {
     }
 
     /// All numbers with a value, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+    pub fn iter_numbered(&self) -> impl Iterator<Item = (u32, &T)> {
         (self.first..).zip(&self.list)
     }
 
     /// The same, to be changed.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
+    pub fn iter_numbered_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
         (self.first..).zip(&mut self.list)
     }
 
@@ -61,7 +61,7 @@ impl<T> ByNumber<T> {
         ByNumber {
             first: self.first,
             list: self
-                .iter()
+                .iter_numbered()
                 .map(|(process, value)| of(process, value))
                 .collect(),
         }

@@ -176,7 +176,7 @@ impl StreamsByProcess {
         &self,
         cuts: &'a CutsByProcess,
     ) -> impl Iterator<Item = GapCalls> + use<'a> {
-        cuts.iter().flat_map(|(process, cuts)| {
+        cuts.iter_numbered().flat_map(|(process, cuts)| {
             let mut from = 0;
             cuts.iter().map(move |&(gap, end)| {
                 let calls = GapCalls {
@@ -202,7 +202,7 @@ impl StreamsByProcess {
     /// Gives each call with its line in another gap than the one it was made in: the line's position, the line's
     /// gap, the call's gap.
     pub fn each_moved(&self, cuts: &CutsByProcess, mut sink: impl FnMut(u64, u32, u32)) {
-        let streams = self.streams.iter();
+        let streams = self.streams.iter_numbered();
         let streams = streams.filter_map(|(process, stream)| Some((stream, cuts.get(process)?)));
         for (stream, cuts) in streams.filter(|(stream, _)| !stream.at.is_empty()) {
             let (mut from, mut ends) = (0, stream.ends.iter().peekable());
@@ -318,7 +318,7 @@ impl StreamsByProcess {
 
     /// Drops the first `of(process)` calls of each process.
     pub(super) fn drop_first(&mut self, of: impl Fn(u32) -> u32) {
-        for (process, stream) in self.streams.iter_mut() {
+        for (process, stream) in self.streams.iter_numbered_mut() {
             stream.drop_first(of(process).min(stream.len()));
         }
     }

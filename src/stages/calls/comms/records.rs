@@ -251,13 +251,13 @@ impl ChunkRecords {
         at
     }
 
-    /// Turns each sequence's number of calls into the number it had before this chunk; `aliases` has what
-    /// is known of the processes' real numbers ([`MergedMembers::process_aliases`]).
+    /// Turns each sequence's number of calls into the number it had before this chunk; `renamed` has what
+    /// is known of the processes' real numbers ([`MergedMembers::renamed_processes`]).
     pub(super) fn offset_sequences(
         &mut self,
         to: &MergedNumbers,
         merged: &MergedMembers,
-        aliases: &[u32],
+        renamed: &FxHashMap<u32, u32>,
         seqs: &mut CallSequences,
     ) {
         self.members.clone_from(&to.members);
@@ -265,7 +265,7 @@ impl ChunkRecords {
             let member = self.members[member as usize];
             let member = merged.origins.members.get(member);
             let process = merged.origins.places.get(member.place).process;
-            let real = aliases.get(process as usize).copied().unwrap_or(process);
+            let real = renamed.get(&process).copied().unwrap_or(process);
             (real, member.comm, member.identity, peer)
         };
         // A process that changed its device has two members for one communicator, and a torn call comes in

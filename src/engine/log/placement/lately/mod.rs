@@ -93,7 +93,7 @@ impl RecentWindow {
             }
         }
         let mut own = vec![u32::MAX; keys.len()];
-        for (process, stream) in all.iter() {
+        for (process, stream) in all.iter_numbered() {
             let looked_at = self.looked_at.entry(process);
             for what in self.ever.get(process).into_iter().flatten() {
                 if let Some(own) = own.get_mut(key(what)) {
@@ -218,7 +218,7 @@ impl RecentWindow {
     fn let_go_until(&mut self, until: u32, cuts: &mut CutsByProcess, keys: &Sequences) {
         let mut gone = ByNumber::default();
         let mut seen = vec![u32::MAX; keys.len()];
-        for (process, cuts) in cuts.iter_mut() {
+        for (process, cuts) in cuts.iter_numbered_mut() {
             let own = &self.streams.streams[process];
             let settled = cuts.partition_point(|&(gap, _)| gap <= until);
             let n = settled.checked_sub(1).map_or(0, |last| cuts[last].1);

@@ -54,7 +54,7 @@ impl LivePlacement<'_> {
     /// that is `wanted`.
     pub fn first_unsettled(&self, wanted: impl Fn(u32) -> bool) -> u64 {
         let mut first = u64::MAX;
-        for (process, cuts) in self.cuts.iter() {
+        for (process, cuts) in self.cuts.iter_numbered() {
             let settled = cuts.partition_point(|&(gap, _)| Some(gap) <= self.settled);
             let from = settled.checked_sub(1).map_or(0, |at| cuts[at].1);
             first = first.min(self.streams.first_position_from(process, from, &wanted));

@@ -128,7 +128,7 @@ fn line_gaps(processes: &[u32], bounds: &StepBounds, streams: &StreamsByProcess)
     let mut own: Vec<u32> = own.take(MAX_BOUNDS_COMPARED).collect();
     let within = own.partition_point(|&gap| gap < last);
     if let Some(&after) = own.get(within) {
-        let mut all = streams.streams.iter();
+        let mut all = streams.streams.iter_numbered();
         let begins = |own: (u32, u32)| (last..=after).contains(&own.0);
         // The next attempt's first calls come before its line.
         let is_next = all.any(|(p, s)| gaps(s).is_some_and(begins) && !processes.contains(&p));

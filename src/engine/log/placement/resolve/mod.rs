@@ -73,7 +73,7 @@ pub(super) fn place_streams(
     }
     let mut known = std::mem::take(&mut run.known);
     // The only process of its file prints the lines itself.
-    let mut speak = streams.streams.iter().filter(|s| s.1.len() > 0);
+    let mut speak = streams.streams.iter_numbered().filter(|s| s.1.len() > 0);
     if let (Some((only, _)), None) = (speak.next(), speak.next())
         && !scope.by_position
         && bounds.ends.len() > 1
@@ -219,7 +219,7 @@ impl<'a> PlacementSolver<'a> {
             }
         }
         let mut jobs: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
-        for (process, stream) in self.streams.streams.iter() {
+        for (process, stream) in self.streams.streams.iter_numbered() {
             if stream.len() > 0 {
                 let root = root(&mut parent, process);
                 jobs.entry(root).or_default().push(process);

@@ -238,7 +238,8 @@ struct PipeWriter<'r> {
 
 impl PipeWriter<'_> {
     fn add_records(&mut self, mut records: ChunkRecords, part: &MergedChunk<'_, ()>) -> Result<()> {
-        records.offset_sequences(part.to, part.merged, &[], &mut self.seqs);
+        let unknown = FxHashMap::default();
+        records.offset_sequences(part.to, part.merged, &unknown, &mut self.seqs);
         records.set_merged_processes(part.gap, part.to);
         match records.len() {
             0 => Ok(()),
