@@ -261,10 +261,15 @@ impl CauseRow {
         let Some(cause) = findings.iter().position(|f| is_cause(&findings[at], f)) else {
             return;
         };
-        let (dead, sure) = (findings[at].dead_ranks(), findings[at].sure);
+        let effect = findings[at].clone();
         let cause = &mut findings[cause];
-        cause.reasons.extend(dead.map(Reason::PrintedNothing));
-        cause.sure = cause.sure.min(sure);
+        let dead = effect.dead_ranks().map(Reason::PrintedNothing);
+        cause.reasons.extend(dead);
+        let shown = effect.reasons.into_iter();
+        cause
+            .reasons
+            .extend(shown.filter(|reason| matches!(reason, Reason::DumpsShow(_))));
+        cause.sure = cause.sure.min(effect.sure);
         findings.remove(at);
     }
 

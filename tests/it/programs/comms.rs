@@ -295,14 +295,3 @@ fn param_traces_have_the_calls_of_each_rank() {
     .ends(2)
     .says(&["it is not known which ranks of the job"]);
 }
-
-#[test]
-fn a_glued_name_that_is_cleared_far_behind_has_one_sequence() {
-    let call = procs(1)[0].call("AllReduce", 3, 7);
-    // Longer than what is numbered at a time.
-    let others = "a trainer's own line\n".repeat(120_000);
-    let work = Work::new();
-    let log = work.file("glued.log", format!("0{call}\n{others}{call}\n"));
-    let table = Csv::of(&run("nccl-comms", &[arg(&log)]).ends(0));
-    assert_eq!(table.column("seq"), ["0", "1"]);
-}

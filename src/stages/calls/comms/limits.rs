@@ -34,3 +34,6 @@ pub(super) const GAP_OF_ITS_LINE: u32 = u32::MAX - 1;
 
 /// The gap of a call that waited and was then found to be made in that of its line.
 pub(super) const FOUND_AT_ITS_LINE: u32 = u32::MAX;
+
+/// Bytes of the largest element: a barrier has one.
+pub(super) const MAX_BARRIER_BYTES: u128 = 8;

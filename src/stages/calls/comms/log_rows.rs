@@ -310,7 +310,7 @@ impl ChunkNumbering<'_> {
         let mut to = MergedNumbers::default();
         let part = log.add_chunk(scanned, self.merged, &mut to);
         let (gap, mut records) = (part.gap, part.visit);
-        records.offset_sequences(&to, self.merged, self.renamed, self.seqs);
+        records.offset_sequences(&to, self.merged, self.seqs);
         records.place_in_gaps(gap, &to, &mut self.gaps);
         if let Some(served) = &mut self.served {
             records.set_served_choices(self.merged, served);

@@ -251,13 +251,11 @@ impl ChunkRecords {
         at
     }
 
-    /// Turns each sequence's number of calls into the number it had before this chunk; `renamed` has what
-    /// is known of the processes' real numbers ([`MergedMembers::renamed_processes`]).
+    /// Turns each sequence's number of calls into the number it had before this chunk.
     pub(super) fn offset_sequences(
         &mut self,
         to: &MergedNumbers,
         merged: &MergedMembers,
-        renamed: &FxHashMap<u32, u32>,
         seqs: &mut CallSequences,
     ) {
         self.members.clone_from(&to.members);
@@ -265,8 +263,7 @@ impl ChunkRecords {
             let member = self.members[member as usize];
             let member = merged.origins.members.get(member);
             let process = merged.origins.places.get(member.place).process;
-            let real = renamed.get(&process).copied().unwrap_or(process);
-            (real, member.comm, member.identity, peer)
+            (process, member.comm, member.identity, peer)
         };
         // A process that changed its device has two members for one communicator, and a torn call comes in
         // between others: then the numbers of this chunk are counted anew.

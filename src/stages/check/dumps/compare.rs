@@ -165,7 +165,7 @@ pub(super) fn find_first_difference<'d>(
 }
 
 /// Finds the first message between two ranks that is not a send of the one and a receive of the other, if it did not
-/// end and the later ones show who left one out. `calls` has the numbered messages of both.
+/// end and the later ones show which rank left one out. `calls` has the numbered messages of both.
 pub(super) fn find_message_difference<'d>(
     calls: &BTreeMap<u32, DumpCallsBySeq<'d>>,
 ) -> Option<DumpCallDifference<'d>> {

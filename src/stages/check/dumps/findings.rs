@@ -1,16 +1,15 @@
 //! The sentences of the findings on dumps.
 
 use super::compare::DumpCallDifference;
-use super::entry_text::{describe_entry, describe_source, describe_source_or_why, list_ranks};
+use super::entry_text::{describe_entry, describe_source_or_why, list_ranks};
 use super::job::GroupDumpCalls;
-use super::messages::{UnmatchedCall, UnmatchedMessages};
 use super::programs::DumpPrograms;
 use super::waits::{CommonWait, DumpWait};
 use super::{DumpFinding, DumpJudge};
 use crate::calls::compare::Deviation;
 use crate::calls::usual::Basis;
 use crate::calls::wait::WaitCircle;
-use crate::formats::flight::{DumpEntry, FlightCallState, FlightOp};
+use crate::formats::flight::DumpEntry;
 use crate::report::count_phrase;
 use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Severity};
 use crate::stages::check::wording::verb_form;
@@ -132,7 +131,7 @@ impl DumpJudge<'_, '_> {
         programs: &DumpPrograms<'_, '_>,
         circle: &WaitCircle,
     ) -> Option<DumpFinding> {
-        let blamed = programs.replay().find_circle_blame(circle)?;
+        let blamed = programs.build_replay().find_circle_blame(circle)?;
         let sides = [
             (blamed.own, &blamed.ranks),
             (blamed.others, &blamed.waiting),
@@ -170,7 +169,8 @@ impl DumpJudge<'_, '_> {
             finding: Finding {
                 about: About::of_pytorch_call(rank, blamed.own.1),
                 why,
-                advice: "use the two process groups in one order on all ranks".to_owned(),
+                advice: "use the two process groups in one order on all ranks, or look for a call that was left out"
+                    .to_owned(),
                 evidence,
                 ..Finding::of_kind(Kind::Deadlock, Confidence::Medium, says)
             },
@@ -184,7 +184,7 @@ impl DumpJudge<'_, '_> {
     }
 
     /// The record of a rank's last call, as evidence.
-    fn last_call_evidence(&self, rank: u32) -> Option<Evidence> {
+    pub(super) fn last_call_evidence(&self, rank: u32) -> Option<Evidence> {
         self.entry_evidence(rank, self.last_call(rank)?.0)
     }
 
@@ -249,131 +249,6 @@ impl DumpJudge<'_, '_> {
                     .to_owned(),
                 evidence: evidence.into_iter().collect(),
                 ..Finding::of_kind(kind, Confidence::High, says)
-            },
-            clause,
-        })
-    }
-
-    /// The finding on the first message that did not end, of a job in which nothing else is known.
-    pub(super) fn open_message_finding(&self) -> Option<DumpFinding> {
-        let messages = self.groups.iter().flat_map(|grouped| &grouped.messages);
-        let all = messages.flat_map(|(rank, calls)| calls.iter().map(|&entry| (*rank, entry)));
-        let open = all.filter(|(_, entry)| entry.reached_state() != FlightCallState::Completed);
-        let (rank, entry) = open.min_by_key(|(_, entry)| entry.created_ns.unwrap_or(u64::MAX))?;
-        let clause = format!(
-            "rank {rank} waits in {}{}",
-            describe_entry(entry),
-            describe_source(entry)
-        );
-        let says = format!("not judged: {clause}; the dumps do not show which rank it waits for");
-        Some(DumpFinding {
-            ranks: BTreeSet::from([rank]),
-            finding: Finding {
-                about: About::of_rank(None),
-                why: "the calls of all ranks agree as far as their dumps have them".to_owned(),
-                advice: "give the dumps of all ranks, with a larger TORCH_FR_BUFFER_SIZE, and look at the other end of \
-                         this message"
-                    .to_owned(),
-                evidence: self.entry_evidence(rank, entry).into_iter().collect(),
-                ..Finding::of_kind(Kind::NotChecked, Confidence::High, says)
-            },
-            clause,
-        })
-    }
-
-    /// `Send of 4096 fp32 from rank 1 to rank 0 at train.py:12`.
-    fn describe_message(call: &UnmatchedCall<'_>) -> String {
-        let toward = match call.entry.op {
-            FlightOp::Send { .. } => "to",
-            _ => "from",
-        };
-        format!(
-            "{} of rank {} {toward} rank {}{}",
-            describe_entry(call.entry),
-            call.rank,
-            call.peer,
-            describe_source(call.entry)
-        )
-    }
-
-    pub(super) fn wrong_peer_finding(
-        &self,
-        grouped: &GroupDumpCalls<'_>,
-        unmet: &UnmatchedMessages<'_>,
-        odd: u32,
-    ) -> DumpFinding {
-        let own: Vec<_> = unmet
-            .calls
-            .iter()
-            .filter(|call| call.rank == odd)
-            .take(2)
-            .collect();
-        let calls: Vec<String> = own
-            .iter()
-            .map(|call| Self::describe_message(call))
-            .collect();
-        let clause = format!(
-            "{} of {} without a counterpart: {}; rank {odd} is an end of all of them",
-            count_phrase(unmet.calls.len() as u64, "message"),
-            grouped.describe_group(),
-            calls.join(", "),
-        );
-        let evidence = own
-            .iter()
-            .filter_map(|call| self.entry_evidence(call.rank, call.entry));
-        DumpFinding {
-            ranks: BTreeSet::from([odd]),
-            finding: Finding {
-                about: About::of_rank(Some(odd)),
-                why:
-                    "the flight recorders of both ends have all their calls, and these meet nothing"
-                        .to_owned(),
-                advice: "check which peers that rank computes".to_owned(),
-                evidence: evidence.collect(),
-                ..Finding::of_kind(Kind::P2pWrongPeer, Confidence::Medium, clause.clone())
-            },
-            clause,
-        }
-    }
-
-    pub(super) fn missing_message_finding(
-        &self,
-        grouped: &GroupDumpCalls<'_>,
-        unmet: &UnmatchedMessages<'_>,
-    ) -> Option<DumpFinding> {
-        let call = unmet
-            .calls
-            .iter()
-            .min_by_key(|call| call.entry.created_ns)?;
-        let (entry, peer) = (call.entry, &call.peer);
-        let counterpart = match entry.op {
-            FlightOp::Send { .. } => "receive",
-            _ => "send",
-        };
-        let last = self.last_call(*peer).map_or_else(String::new, |(_, last)| {
-            format!("; the last call of rank {peer} is {last}")
-        });
-        let clause = format!(
-            "{} of {} waits: rank {peer} made no {counterpart} for it{last}",
-            Self::describe_message(call),
-            grouped.describe_group(),
-        );
-        let own = self.last_call_evidence(*peer);
-        let evidence = self.entry_evidence(call.rank, entry).into_iter().chain(own);
-        Some(DumpFinding {
-            ranks: BTreeSet::from([*peer]),
-            finding: Finding {
-                about: About::of_rank(Some(*peer)),
-                why: "the flight recorders of both ends have all their calls, and this one meets \
-                      nothing"
-                    .to_owned(),
-                advice: "check that both ends make as many calls with each other".to_owned(),
-                evidence: evidence.collect(),
-                ..Finding::of_kind(
-                    Kind::P2pMissingCounterpart,
-                    Confidence::Medium,
-                    clause.clone(),
-                )
             },
             clause,
         })

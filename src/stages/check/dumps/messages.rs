@@ -32,8 +32,8 @@ impl UnmatchedCall<'_> {
 /// A message's ends: the sender and the receiver.
 type MessageEndpoints = (u32, u32);
 
-/// Numbers the single messages between each two members of a group: not those that were put together, whose order
-/// means nothing. A group of two has numbers of its own, of others all messages must be known.
+/// Numbers the single messages between each two members of a group: not those that were put together in any order.
+/// A group of two has numbers of its own, of others all messages must be known.
 pub(super) fn number_messages<'d>(
     job: &DumpedJob,
     grouped: &GroupDumpCalls<'d>,

@@ -9,6 +9,7 @@ mod findings;
 mod job;
 mod limits;
 mod merge_with_log;
+mod message_findings;
 mod messages;
 mod programs;
 #[cfg(test)]
@@ -177,8 +178,8 @@ impl<'d> DumpJudge<'_, 'd> {
             return Some(self.wrong_peer_finding(grouped, unmet, odd));
         }
         let programs = DumpPrograms::new(self.job, self.groups);
-        let stuck = programs.replay().replay_calls();
-        if let Some(circle) = programs.replay().find_lasting_circle(&stuck, false) {
+        let stuck = programs.build_replay().replay_calls();
+        if let Some(circle) = programs.build_replay().find_lasting_circle(&stuck, false) {
             return self.deadlock_finding(&programs, circle);
         }
         let mut waits = waits::find_group_waits(&programs, &stuck);

@@ -115,7 +115,7 @@ impl<'j, 'd> DumpPrograms<'j, 'd> {
         calls?.first().copied()
     }
 
-    pub(super) fn replay(&self) -> CollectiveReplay<'_> {
+    pub(super) fn build_replay(&self) -> CollectiveReplay<'_> {
         CollectiveReplay {
             members: &self.members,
             programs: &self.steps,

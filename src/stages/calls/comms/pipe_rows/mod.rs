@@ -238,8 +238,7 @@ struct PipeWriter<'r> {
 
 impl PipeWriter<'_> {
     fn add_records(&mut self, mut records: ChunkRecords, part: &MergedChunk<'_, ()>) -> Result<()> {
-        let unknown = FxHashMap::default();
-        records.offset_sequences(part.to, part.merged, &unknown, &mut self.seqs);
+        records.offset_sequences(part.to, part.merged, &mut self.seqs);
         records.set_merged_processes(part.gap, part.to);
         match records.len() {
             0 => Ok(()),

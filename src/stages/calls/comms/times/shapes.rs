@@ -1,5 +1,6 @@
 //! What two calls must have in common to be the same one.
 
+use super::super::limits::MAX_BARRIER_BYTES;
 use crate::grammar::values::op_kind;
 use crate::output::table::Row;
 use rustc_hash::FxHashMap;
@@ -20,10 +21,11 @@ impl CallClass {
     }
 }
 
-/// Operations with their bytes, by number.
+/// Operations with their bytes, by number. A barrier is an AllReduce of one element of a type that a trace does not
+/// have: of calls as small as that the bytes are not compared.
 #[derive(Debug, Default)]
 pub(super) struct ComparedShapes {
-    numbers: FxHashMap<(Box<[u8]>, u128), u32>,
+    numbers: FxHashMap<(Box<[u8]>, Option<u128>), u32>,
     /// The operation of each, by number.
     ops: Vec<Box<[u8]>>,
 }
@@ -31,7 +33,15 @@ pub(super) struct ComparedShapes {
 impl ComparedShapes {
     /// Returns the number of a call's shape; `None` if its bytes are unknown, or the row has several calls.
     pub(super) fn number_of(&mut self, row: &Row<'_>) -> Option<u32> {
-        let bytes = row.bytes().filter(|_| row.calls == 1)?;
+        if row.calls != 1 {
+            return None;
+        }
+        let bytes = row.bytes();
+        let is_small = bytes.map_or(row.count == Some(1), |bytes| bytes <= MAX_BARRIER_BYTES);
+        let bytes = match row.op == b"AllReduce" && is_small {
+            true => None,
+            false => Some(bytes?),
+        };
         let next = self.ops.len() as u32;
         let number = self.numbers.entry((row.op.into(), bytes));
         Some(*number.or_insert_with(|| {

@@ -19,7 +19,7 @@ impl Rendezvous {
     ) -> Option<Finding> {
         let names = case.names;
         let circle = self.circle.as_ref()?;
-        let blamed = self.replay().find_circle_blame(circle)?;
+        let blamed = self.build_replay().find_circle_blame(circle)?;
         let call = |event: CollectiveId, member: &CommMember| {
             case.calls_of(member.collectives()).call_at(event.1)
         };

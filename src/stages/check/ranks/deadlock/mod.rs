@@ -33,7 +33,7 @@ pub(crate) struct Rendezvous {
 }
 
 impl Rendezvous {
-    fn replay(&self) -> CollectiveReplay<'_> {
+    fn build_replay(&self) -> CollectiveReplay<'_> {
         CollectiveReplay {
             members: &self.roster.members,
             programs: &self.programs.steps,

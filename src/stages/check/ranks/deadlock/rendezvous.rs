@@ -50,7 +50,7 @@ pub(crate) fn replay_last_calls(
         failed,
     };
     met.circle = met
-        .replay()
+        .build_replay()
         .find_lasting_circle(&met.stuck, failed)
         .cloned();
     met
