@@ -7,7 +7,7 @@ use libfuzzer_sys::arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
 use nccl_pipe::source::AppendedBytes;
 use nccl_pipe::stages::watch::{JobWatch, messages, metrics};
-use nccl_pipe_fuzz::{drawn_small, options, pieces, whole_small};
+use nccl_pipe_fuzz::{drawn_small, options, pieces};
 use std::time::{Duration, Instant};
 
 /// Fails unless Prometheus would read a line of its text format.
@@ -73,17 +73,10 @@ fn total<'l>(log: impl IntoIterator<Item = (&'l [u8], bool)>) -> (u64, u64, Opti
 
 fuzz_target!(|data: &[u8]| {
     let mut u = Unstructured::new(data);
-    // Pieces of torn lines that come apart may have no place any more.
-    let is_whole = u.arbitrary().unwrap_or(false);
-    let log = match is_whole {
-        true => whole_small(&mut u),
-        false => drawn_small(&mut u).unwrap_or_default(),
-    };
+    let log = drawn_small(&mut u).unwrap_or_default();
     let cut = pieces(&log, &mut u);
     let grown = total(cut.iter().map(|&piece| (piece, false)));
-    if is_whole {
-        assert_eq!(total([(&log[..], false)]), grown, "in pieces");
-    }
+    assert_eq!(total([(&log[..], false)]), grown, "in pieces");
     let begins_again = |_: usize| u.ratio(1, 3).unwrap_or(false);
     let flags: Vec<bool> = (0..cut.len()).map(begins_again).collect();
     total(cut.iter().copied().zip(flags));

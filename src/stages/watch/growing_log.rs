@@ -278,6 +278,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn pieces_do_not_change_what_is_counted(
             seed in 0..1000_u64,

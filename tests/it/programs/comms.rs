@@ -1,6 +1,6 @@
 //! The call table: its columns, what they mean, and the filters.
 
-use crate::support::{Csv, Work, arg, captured, feed, job, procs, run, run_in};
+use crate::support::{Csv, Work, arg, captured, feed, job, procs, run, run_in, sh};
 use nccl_pipe::output::table::COLUMNS;
 
 /// Rows of a log, some columns joined with blanks.
@@ -294,4 +294,14 @@ fn param_traces_have_the_calls_of_each_rank() {
     )
     .ends(2)
     .says(&["it is not known which ranks of the job"]);
+}
+
+#[test]
+fn a_glued_name_that_a_later_piece_of_a_pipe_clears_has_one_sequence() {
+    let call = procs(1)[0].call("AllReduce", 3, 7);
+    let work = Work::new();
+    work.file("glued", format!("  26.66      0{call}\n"));
+    work.file("clean", format!("{call}\n"));
+    let out = sh(work.dir(), "(cat glued; sleep 0.5; cat clean) | nccl-comms");
+    assert_eq!(Csv::of(&out.ends(0)).column("seq"), ["0", "1"]);
 }

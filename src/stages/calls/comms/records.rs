@@ -251,7 +251,8 @@ impl ChunkRecords {
         at
     }
 
-    /// Turns each sequence's number of calls into the number it had before this chunk.
+    /// Turns each sequence's number of calls into the number it had before this chunk. A process
+    /// with glued names before goes on with the calls of these.
     pub(super) fn offset_sequences(
         &mut self,
         to: &MergedNumbers,
@@ -287,8 +288,15 @@ impl ChunkRecords {
                 *calls = counts[*number];
             }
         }
+        let mut renamed = None;
         // Sequences of one key have one number before, and advance it once.
         for ((key, _), (_, calls)) in keys.iter().zip(&mut self.sequences) {
+            if !seqs.contains_key(key) {
+                let renamed = renamed.get_or_insert_with(|| merged.renamed_processes());
+                let calls = count_calls_of_glued_names(key, renamed, seqs);
+                let (now, next) = (calls, calls);
+                seqs.insert(*key, SequenceCount { now, next });
+            }
             let before = seqs.entry(*key).or_default();
             let here = std::mem::replace(calls, before.now);
             before.next = before.now + here;
@@ -461,4 +469,16 @@ impl OrderedChunk for Arc<ChunkRecords> {
     fn process_of_call(&self, call: usize) -> u32 {
         self.gaps[call]
     }
+}
+
+/// The calls of a sequence by processes that are known by now to be the key's, as other text was glued to their names.
+fn count_calls_of_glued_names(
+    key: &CommSequenceKey,
+    renamed: &FxHashMap<u32, u32>,
+    seqs: &CallSequences,
+) -> u64 {
+    let (process, comm, identity, peer) = *key;
+    let glued = renamed.iter().filter(|(_, real)| **real == process);
+    let calls = glued.filter_map(|(&at, _)| Some(seqs.get(&(at, comm, identity, peer))?.now));
+    calls.sum()
 }
