@@ -23,7 +23,10 @@ def main(manifest: str, parts: str, packer: str = "nccl-pack") -> None:
         context = spark.sparkContext
         # Tasks follow cores: more of them than files help nobody.
         tasks = max(1, min(len(paths), max(context.defaultParallelism, len(paths) // FILES_PER_TASK)))
-        command = f"{shlex.quote(packer)} -q -j 1 --to {shlex.quote(parts)} --manifest -"
+        pack = [packer, "-q", "-j", "1", "--to", parts, "--manifest", "-"]
+        # The packer ends with 2 if it lacks an input, after it packed the others. As a failure that would end the
+        # whole job, and what other tasks still had to pack.
+        command = shlex.join(["sh", "-c", '"$@" || [ $? -eq 2 ]', "sh", *pack])
         # Without checkCode Spark would go on without the rows of a task that failed.
         receipts = context.parallelize(paths, tasks).pipe(command, checkCode=True).collect()
     finally:
