@@ -56,15 +56,20 @@ impl InputDifferences {
             all.entry(plain_path(path)).or_default().0 += 1;
         }
         for origin in origins {
-            all.entry(plain_path(&origin.source_path())).or_default().1 += 1;
+            // Two hosts may have packed logs of one name.
+            let path = match origin {
+                InputName::Part(part) => PathBuf::from(&part.source_name),
+                _ => origin.source_path(),
+            };
+            all.entry(plain_path(&path)).or_default().1 += 1;
         }
         let mut found = InputDifferences::default();
         for (path, (expected, there)) in all {
             let list = match (expected, there) {
                 (0, _) => &mut found.unexpected,
                 (_, 0) => &mut found.missing,
-                (_, 1) => continue,
-                _ => &mut found.doubled,
+                _ if there > expected => &mut found.doubled,
+                _ => continue,
             };
             list.push(crate::error::escape::shown_path(&path));
         }

@@ -41,6 +41,8 @@ pub struct NamedPart {
     pub path: PathBuf,
     /// The input's name.
     pub name: String,
+    /// The same as its host has it: two hosts may have inputs of one name.
+    pub source_name: String,
     /// The input was found in a folder when it was packed.
     pub is_listed: bool,
     /// The input was UTF-16; its text in the part is not.

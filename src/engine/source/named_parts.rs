@@ -53,12 +53,13 @@ pub(super) fn name_parts(origins: Vec<InputName>, failed: &mut Vec<Error>) -> Ve
             (Some(path), Some(PartFacts { source, .. })) => {
                 let is_one = names.get(&source.name).is_none_or(|hosts| hosts.len() == 1);
                 let name = match is_one {
-                    true => source.name,
+                    true => source.name.clone(),
                     false => format!("{}:{}", source.host, source.name),
                 };
                 InputName::Part(Box::new(NamedPart {
                     path: path.to_owned(),
                     name,
+                    source_name: source.name,
                     is_listed: source.listed,
                     is_utf16: source.utf16,
                 }))
