@@ -87,19 +87,26 @@ impl<'j, 'd> DumpPrograms<'j, 'd> {
         &self.groups[event.0 as usize]
     }
 
+    /// The records of a call, by those of `ranks` that made it.
+    fn calls_of_ranks(
+        &self,
+        event: CollectiveId,
+        ranks: &BTreeSet<u32>,
+    ) -> impl Iterator<Item = &'j Vec<&'d DumpEntry>> {
+        let members = &self.group_of(event).members;
+        ranks
+            .iter()
+            .filter_map(move |rank| members.get(rank)?.get(&event.1))
+    }
+
     /// The record of the first of `ranks` on which the call did not end.
     pub(super) fn open_call(
         &self,
         event: CollectiveId,
         ranks: &BTreeSet<u32>,
     ) -> Option<&'d DumpEntry> {
-        let members = &self.group_of(event).members;
-        let calls = ranks
-            .iter()
-            .filter_map(|rank| members.get(rank)?.get(&event.1));
-        calls
-            .filter(|calls| is_open(calls))
-            .find_map(|calls| calls.first().copied())
+        let mut calls = self.calls_of_ranks(event, ranks);
+        calls.find(|calls| is_open(calls))?.first().copied()
     }
 
     /// The record of the first of `ranks` that made the call.
@@ -108,10 +115,7 @@ impl<'j, 'd> DumpPrograms<'j, 'd> {
         event: CollectiveId,
         ranks: &BTreeSet<u32>,
     ) -> Option<&'d DumpEntry> {
-        let members = &self.group_of(event).members;
-        let calls = ranks
-            .iter()
-            .find_map(|rank| members.get(rank)?.get(&event.1));
+        let calls = self.calls_of_ranks(event, ranks).next();
         calls?.first().copied()
     }
 
