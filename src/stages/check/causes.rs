@@ -264,11 +264,9 @@ impl CauseRow {
         let effect = findings[at].clone();
         let cause = &mut findings[cause];
         let dead = effect.dead_ranks().map(Reason::PrintedNothing);
-        cause.reasons.extend(dead);
-        let shown = effect.reasons.into_iter();
-        cause
-            .reasons
-            .extend(shown.filter(|reason| matches!(reason, Reason::DumpsShow(_))));
+        let is_shown = |reason: &Reason| matches!(reason, Reason::DumpsShow(_));
+        let shown = effect.reasons.into_iter().filter(is_shown);
+        cause.reasons.extend(dead.into_iter().chain(shown));
         cause.sure = cause.sure.min(effect.sure);
         findings.remove(at);
     }

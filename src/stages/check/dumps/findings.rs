@@ -159,13 +159,7 @@ impl DumpJudge<'_, '_> {
         let who = programs.ranks_of(&blamed.ranks);
         let rank = who.first().copied().filter(|_| who.len() == 1);
         let says = format!("deadlock: {clause}");
-        let mut why = match circle.is_made {
-            true => {
-                "no order of the calls lets all ranks complete them, by the dumps of both sides"
-            }
-            false => "each side lacks the call that the other waits in, by the dumps of both",
-        }
-        .to_owned();
+        let mut why = "by the dumps no order of these calls lets all ranks end them".to_owned();
         if !blamed.is_sure {
             why += "; which side is wrong is unknown";
         }

@@ -115,8 +115,7 @@ impl<'j, 'd> DumpPrograms<'j, 'd> {
         event: CollectiveId,
         ranks: &BTreeSet<u32>,
     ) -> Option<&'d DumpEntry> {
-        let calls = self.calls_of_ranks(event, ranks).next();
-        calls?.first().copied()
+        self.calls_of_ranks(event, ranks).next()?.first().copied()
     }
 
     pub(super) fn build_replay(&self) -> CollectiveReplay<'_> {
