@@ -28,6 +28,13 @@ pub struct RelayedError<'a> {
     pub last_warn: LastWarn<'a>,
 }
 
+impl RelayedError<'_> {
+    /// True for `ncclRemoteError`: another process ended, or could not be reached.
+    pub fn is_remote_error(&self) -> bool {
+        self.result == Some(6)
+    }
+}
+
 /// Where a program prints NCCL's last WARN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LastWarn<'a> {

@@ -89,7 +89,7 @@ impl FindingSet {
             FindingSet::Follower => {
                 matches!(kind, Kind::WatchdogTimeout | Kind::SetupFailed)
                     || known_warns::is_follower(kind)
-                    || finding.reasons.contains(&Reason::BrokenPromise)
+                    || finding.reasons.contains(&Reason::ErrorOfEnd)
             }
             FindingSet::OpenSetup => matches!(
                 kind,

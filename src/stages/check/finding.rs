@@ -192,8 +192,8 @@ pub enum Reason {
     ErrorReturned,
     /// The ranks that printed nothing after the job failed.
     Dead(DeadRanks),
-    /// C++ reports it when the process of a watchdog is taken down.
-    BrokenPromise,
+    /// Its error comes from the end of another process, or of the process that reports it.
+    ErrorOfEnd,
     /// Processes waited for it until their time was up.
     TimeWasUp,
     /// The job went on after the failure.

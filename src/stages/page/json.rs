@@ -39,11 +39,8 @@ pub fn render_json(page: &ReportPage, jobs: usize) -> Vec<u8> {
         ("inputs", json!(page.inputs)),
         ("job", Value::Object(job)),
         ("long_steps", json!(outliers)),
-        ("answer", json!(page.answer.as_ref().map(|a| &a.sentence))),
-        (
-            "next",
-            json!(page.answer.as_ref().and_then(|a| a.next.as_ref())),
-        ),
+        ("answer", json!(page.answer.sentence)),
+        ("next", json!(page.answer.next)),
         ("compared", json!(page.compared)),
         ("judged", json!(page.judged)),
         ("rerun", json!(page.rerun)),

@@ -13,11 +13,9 @@ use std::fmt::Write as _;
 /// Writes the page.
 pub fn render_markdown(page: &ReportPage) -> String {
     let mut out = format!("## {}\n", escape_markdown(&page.headline()));
-    if let Some(answer) = &page.answer {
-        let _ = writeln!(out, "\n**{}**", escape_markdown(&answer.sentence));
-        if let Some(next) = &answer.next {
-            let _ = writeln!(out, "\nnext: {}", escape_markdown(next));
-        }
+    let _ = writeln!(out, "\n**{}**", escape_markdown(&page.answer.sentence));
+    if let Some(next) = &page.answer.next {
+        let _ = writeln!(out, "\nnext: {}", escape_markdown(next));
     }
     if !page.job.is_empty() {
         let job = page.job.iter();

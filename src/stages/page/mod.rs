@@ -64,8 +64,8 @@ pub struct ReportPage {
     pub compared: Option<String>,
     /// The verdict where there is no error and no warning: well only in what was judged.
     pub verdict: &'static str,
-    /// The answer in one sentence with the next command; `None` where nothing was checked.
-    pub answer: Option<JobAnswer>,
+    /// The answer in one sentence with the next command.
+    pub answer: JobAnswer,
     /// What was judged.
     pub judged: Vec<String>,
     /// The settings for a log that answers more questions.
@@ -135,7 +135,7 @@ impl ReportPage {
             .flatten()
             .collect();
         let found = match (self.compared.is_some(), found.is_empty()) {
-            (false, _) => "not checked".to_owned(),
+            (false, _) => "not judged".to_owned(),
             (true, true) => self.verdict.to_owned(),
             (true, false) => found.join(", "),
         };

@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::output::render::Grid;
 use crate::report::Report;
 use crate::stages::check::answer::coverage::StampCoverage;
+use crate::stages::check::answer::headline::JobAnswer;
 use crate::stages::check::answer::table as answers;
 use crate::stages::check::walk::{CheckGathered, PageRequest, Requested};
 use crate::stages::check::{self, CheckSummary, JobLiveness};
@@ -35,6 +36,7 @@ impl PageGatherer<'_> {
     pub(super) fn run_check(&mut self) -> Result<WalkedFacts> {
         if self.inputs.checked.is_empty() {
             self.leave_out_lines();
+            self.page.answer = JobAnswer::of_records();
             let of_check = [PageSection::Findings, PageSection::Questions];
             self.sections.leave_out(&of_check, NO_LOG_REASON);
             return Ok(WalkedFacts::default());
@@ -69,7 +71,7 @@ impl PageGatherer<'_> {
         self.page.findings = findings.map(|f| build_finding(f, &checked)).collect();
         self.page.compared = Some(answers::describe_compared(&checked));
         self.page.verdict = checked.clean_verdict();
-        self.page.answer = Some(checked.answer());
+        self.page.answer = checked.answer();
         self.page.judged = checked.judged.list_parts();
         match self.inputs.has_lines() {
             true => {

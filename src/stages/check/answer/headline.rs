@@ -5,12 +5,23 @@ use crate::stages::check::CheckSummary;
 use crate::stages::check::finding::{Finding, Kind, Severity};
 
 /// The answer of a check.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JobAnswer {
     /// One sentence, without a full stop.
     pub sentence: String,
     /// The next command, or what else to do next.
     pub next: Option<String>,
+}
+
+impl JobAnswer {
+    /// The answer where only records were given that have no end of a job, such as traces.
+    pub fn of_records() -> JobAnswer {
+        JobAnswer {
+            sentence: "not judged: these records show what was sent and how long it took, not how the job ended"
+                .to_owned(),
+            next: Some("name the job's log or its flight recorder's dumps too".to_owned()),
+        }
+    }
 }
 
 impl CheckSummary {

@@ -5,6 +5,7 @@ use super::hccl_waits;
 use super::limits::{MAX_GROUP_RANKS, MAX_RANKS_DESCRIBED};
 use super::stuck;
 use super::{TimedOutCall, WatchdogMessage, WatchdogRecord, describe_ranks};
+use crate::grammar::ending::find_relayed_error;
 use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Reason};
 use crate::stages::check::wording::{quote_text, verb_form};
 use crate::stages::net::net_stage::FirstReportLine;
@@ -122,14 +123,18 @@ fn find_watchdog_exceptions(records: &[WatchdogRecord]) -> Vec<Finding> {
                 .take(3)
                 .map(|line| line.to_evidence())
                 .collect(),
-            // C++ reports this of a watchdog in a process that is taken down.
-            reasons: Vec::from_iter(
-                memmem::find(what, b"Broken promise").map(|_| Reason::BrokenPromise),
-            ),
+            reasons: Vec::from_iter(is_error_of_end(what).then_some(Reason::ErrorOfEnd)),
             ..Finding::of_kind(Kind::WatchdogException, Confidence::High, says)
         }
     };
     all.iter().map(finding).collect()
+}
+
+/// True for what a watchdog reports where another process ended (`ncclRemoteError`), or where its own process is
+/// taken down (C++'s `std::future_error`).
+fn is_error_of_end(what: &[u8]) -> bool {
+    find_relayed_error(what).is_some_and(|error| error.is_remote_error())
+        || memmem::find(what, b"Broken promise").is_some()
 }
 
 /// ` on rank 1`, ` on ranks 0-2`, or nothing.

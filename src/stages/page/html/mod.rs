@@ -58,7 +58,7 @@ pub fn render_html(page: &ReportPage) -> String {
 
 /// Writes the answer and the next command.
 fn write_answer(page: &ReportPage, out: &mut String) {
-    let Some(answer) = &page.answer else { return };
+    let answer = &page.answer;
     let _ = write!(
         out,
         "<div class=\"answer\"><p>{}</p>",

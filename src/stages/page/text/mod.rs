@@ -42,9 +42,8 @@ pub fn render_text(page: &ReportPage, width: usize) -> String {
 
 /// Writes the answer and the next command: at the page's start, and at its end, where a terminal stands.
 fn write_answer(page: &ReportPage, out: &mut PageLines) {
-    let Some(answer) = &page.answer else { return };
-    write_wrapped("", &answer.sentence, usize::MAX, out);
-    if let Some(next) = &answer.next {
+    write_wrapped("", &page.answer.sentence, usize::MAX, out);
+    if let Some(next) = &page.answer.next {
         write_wrapped("next: ", next, usize::MAX, out);
     }
     out.push(String::new());
