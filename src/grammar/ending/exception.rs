@@ -1,6 +1,8 @@
 //! Failures that a process reports itself: exceptions, and errors of NCCL.
 
-use super::{EndingLine, FailureCause, ProcessFailure, find_setup_failure, process_of_line};
+use super::{
+    EndingLine, FailureCause, ProcessFailure, find_setup_failure, process_of_line, relayed_error,
+};
 use crate::token::dec_u32;
 use memchr::memmem;
 
@@ -149,6 +151,13 @@ pub(super) fn read_nccl_error<'a>(before: &'a [u8], _: &'a [u8]) -> Option<Endin
     let begins = before.last().is_none_or(|b| !b.is_ascii_alphanumeric());
     (begins && !is_logged_as_warning(before))
         .then(|| report_failure_by_prefix(FailureCause::Nccl, before))
+        .flatten()
+}
+
+/// `Test CUDA failure common.cu:1030 'system not yet initialized'`, of nccl-tests.
+pub(super) fn read_cuda_failure<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    relayed_error::is_cuda_failure(behind)
+        .then(|| read_nccl_error(before, behind))
         .flatten()
 }
 

@@ -250,6 +250,8 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     ("ncclInvalidUsage", exception::read_nccl_result_name),
     ("ncclRemoteError", exception::read_nccl_result_name),
     ("Test NCCL failure ", exception::read_nccl_error),
+    ("CUDA failure ", exception::read_cuda_failure),
+    ("Cuda failure ", exception::read_cuda_failure),
     ("NCCL error: ", exception::read_nccl_error),
     ("NCCL Error ", exception::read_numbered_nccl_error),
     ("NCCL operation ", exception::read_xla_nccl_error),

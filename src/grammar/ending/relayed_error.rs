@@ -10,6 +10,7 @@
 //! NCCL operation ncclGroupEnd() failed: unhandled cuda error (run with NCCL_DEBUG=INFO for details). Last NCCL
 //!     warning(error) log entry (may be unrelated) 'Cuda failure 2 'out of memory''.       XLA
 //! n1: Test NCCL failure common.cu:958 'unhandled system error (run with .. for details) / socket failed'
+//! n1: Test CUDA failure common.cu:1030 'system not yet initialized'                       nccl-tests, of CUDA itself
 //! cupy.cuda.nccl.NcclError: NCCL_ERROR_SYSTEM_ERROR: unhandled system error               CuPy
 //! ```
 //!
@@ -42,6 +43,8 @@ pub enum LastWarn<'a> {
     Missing,
     /// In the line.
     Text(&'a [u8]),
+    /// In its place an error of CUDA's that the program got itself.
+    Cuda(&'a [u8]),
     /// In the next line of the same process.
     NextLine {
         /// What both lines have in front.
@@ -91,6 +94,12 @@ pub fn find_relayed_error(line: &[u8]) -> Option<RelayedError<'_>> {
         LastWarn::Text(_) if result.is_none() => LastWarn::Missing,
         last_warn => last_warn,
     };
+    let last_warn = match (result, last_warn) {
+        (None, LastWarn::Missing) => {
+            find_cuda_failure(line).map_or(LastWarn::Missing, LastWarn::Cuda)
+        }
+        (_, last_warn) => last_warn,
+    };
     (result.is_some() || last_warn != LastWarn::Missing)
         .then_some(RelayedError { result, last_warn })
 }
@@ -128,6 +137,25 @@ fn find_last_warn(line: &[u8]) -> LastWarn<'_> {
     }
 }
 
+/// Returns the error of CUDA's that nccl-tests reports in a line, from the word `CUDA` on.
+fn find_cuda_failure(line: &[u8]) -> Option<&[u8]> {
+    let words = [&b"CUDA failure "[..], b"Cuda failure "];
+    let mut found = words
+        .iter()
+        .filter_map(|words| Some((memmem::find(line, words)?, words.len())));
+    found.find_map(|(at, len)| {
+        is_cuda_failure(&line[at + len..]).then(|| line[at..].trim_ascii_end())
+    })
+}
+
+/// True for `common.cu:1030 'system not yet initialized'`: a source file with its line, and a reason.
+pub(super) fn is_cuda_failure(behind: &[u8]) -> bool {
+    let Some((place, reason)) = split_around(behind, b" ") else {
+        return false;
+    };
+    split_around(place, b".cu:").is_some() && reason.starts_with(b"'")
+}
+
 /// Returns the text before `words` and after them.
 fn split_around<'a>(line: &'a [u8], words: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
     let at = memmem::find(line, words)?;
@@ -163,7 +191,7 @@ mod tests {
         let error = find_relayed_error(line.as_bytes())?;
         let text = match error.last_warn {
             LastWarn::Missing => None,
-            LastWarn::Text(text) => Some(text),
+            LastWarn::Text(text) | LastWarn::Cuda(text) => Some(text),
             LastWarn::NextLine { .. } => Some(&b"next"[..]),
         };
         Some((error.result, text))
@@ -172,7 +200,14 @@ mod tests {
     #[test]
     fn result_and_last_warn_are_read() {
         type Relayed = Option<(Option<i32>, Option<&'static str>)>;
-        let told: [(&str, Relayed); 15] = [
+        let told: [(&str, Relayed); 16] = [
+            (
+                "gpu: Test CUDA failure common.cu:1030 'system not yet initialized'",
+                Some((
+                    None,
+                    Some("CUDA failure common.cu:1030 'system not yet initialized'"),
+                )),
+            ),
             (
                 "x.cc:133: NCCL operation ncclGetUniqueId(&id) failed: Unable to load NCCL library. Multi-GPU",
                 Some((Some(2), Some("Unable to load NCCL library"))),

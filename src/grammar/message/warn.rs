@@ -157,7 +157,8 @@ const GPU_ERROR_MARKERS: [(&[u8], GpuLibrary); 6] = [
     (b"Hip failure", GpuLibrary::Hip),
 ];
 
-/// `Cuda failure 'x'`, `Cuda failure 2 'x'`, `HIP failure: 'x'`, `CUDA error: x`.
+/// `Cuda failure 'x'`, `Cuda failure 2 'x'`, `HIP failure: 'x'`, `CUDA error: x`; nccl-tests has its source line
+/// in front of the words, `CUDA failure common.cu:1030 'x'`.
 fn find_gpu_error(text: &[u8]) -> Option<GpuError<'_>> {
     let (at, library) = GPU_ERROR_MARKERS
         .iter()
@@ -165,6 +166,7 @@ fn find_gpu_error(text: &[u8]) -> Option<GpuError<'_>> {
     let rest = text[at..].trim_ascii_start();
     let after_colon = rest.strip_prefix(b":");
     let rest = after_colon.unwrap_or(rest).trim_ascii_start();
+    let rest = skip_source_place(rest);
     let (rest, number) = match dec_i32(rest) {
         Ok((rest, number)) => (rest.trim_ascii_start(), u32::try_from(number).ok()),
         Err(_) => (rest, None),
@@ -181,6 +183,21 @@ fn find_gpu_error(text: &[u8]) -> Option<GpuError<'_>> {
         number,
         words,
     })
+}
+
+/// Returns the text after a source file and a line number, `common.cu:1030 `, if it begins with them.
+fn skip_source_place(text: &[u8]) -> &[u8] {
+    let Some(end) = memchr::memchr(b' ', text) else {
+        return text;
+    };
+    let line = text[..end].rsplit(|&b| b == b':').next();
+    let is_place = line.is_some_and(|line| {
+        line.len() < end && !line.is_empty() && line.iter().all(u8::is_ascii_digit)
+    });
+    match is_place {
+        true => text[end..].trim_ascii_start(),
+        false => text,
+    }
 }
 
 #[cfg(test)]
@@ -271,6 +288,13 @@ mod tests {
                 "out of memory",
             ),
             ("Cuda failure 'x'", Cuda, None, "x"),
+            (
+                "n1: Test CUDA failure common.cu:1030 'x y'",
+                Cuda,
+                None,
+                "x y",
+            ),
+            ("Cuda failure common.cu:891 'x'", Cuda, None, "x"),
             ("Cuda failure 217", Cuda, Some(217), ""),
             (
                 "Cuda failure 700 'an illegal mem",

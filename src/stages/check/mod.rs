@@ -297,7 +297,8 @@ fn find_reported_failures(
     let mut findings = triage::triage_warnings(&seen.warnings, processes, ended);
     failed.excuse_after_end(&mut findings);
     let together = failed.ended_together();
-    if together {
+    // A program that relays an error of NCCL's did not end in order.
+    if together && seen.warnings.returned.relayed_lines().is_empty() {
         causes::excuse_closed_connections(&mut findings);
     }
     let mut failures = collect_failures(seen, &findings, now);

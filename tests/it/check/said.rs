@@ -387,7 +387,7 @@ fn old_and_broken_lines_of_the_watchdog_are_time_outs() {
 #[test]
 fn lines_without_a_header_count_and_are_held_against_nobody() {
     let log = " NCCL WARN Call to ibv_create_qp failed\n";
-    assert_eq!(findings(log), ["error warn_ib_verbs low"]);
+    assert_eq!(findings(log), ["error warn_ib_queue medium"]);
     let log = made("a", 7, 0, 1)
         + &line("a", 7, "Initialized NET plugin IB")
         + "NCCL INFO NET/Plugin: Could not find: libnccl-net.so\n\

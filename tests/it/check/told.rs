@@ -10,7 +10,58 @@ fn findings(log: &str) -> (Vec<String>, Option<i32>) {
 }
 
 /// What each program prints, and the finding.
-const TOLD: [(&str, &str); 10] = [
+const TOLD: [(&str, &str); 20] = [
+    (
+        "gpu: Test CUDA failure common.cu:1030 'system not yet initialized'\n .. gpu pid 3018: Test failure common.cu:937\n",
+        "error warn_cuda_fabric ",
+    ),
+    (
+        "Cuda failure common.cu:891 'CUDA driver version is insufficient for CUDA runtime version'\n",
+        "error warn_cuda_driver ",
+    ),
+    // A program that relays an error did not end in order.
+    (
+        "h:1:2 [0] include/socket.h:385 NCCL WARN Net : Connection closed by remote peer\n\
+         NCCL failure common.cu:921 'unhandled system error'\n",
+        "error warn_peer_closed ",
+    ),
+    (
+        "h:1:2 [2] init.cc:303 NCCL WARN Attempt to use communicator before the previous operation returned ncclSuccess\n",
+        "error warn_comm_not_ready ",
+    ),
+    (
+        "h:1:2 [0] include/shm.h:27 NCCL WARN Call to shm_open failed : Permission denied\nh:1:2 [0] NCCL INFO \
+         include/shm.h:41 -> 2\nh:1:2 [0] include/shm.h:48 NCCL WARN Error while creating shared memory segment \
+         nccl-shm-recv-b7-0-3-0 (size 4460544)\n",
+        "error warn_shm_denied ",
+    ),
+    (
+        "h:3171:3171 [0] include/socket.h:311 WARN Socket creation failed : Address family not supported by protocol\n",
+        "error warn_no_address ",
+    ),
+    (
+        "h:1:2 [5] misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to fe80::966d:ae03:a2:8cf0%ib1<17943> failed : \
+         Software caused connection abort\n",
+        "error warn_link_local ",
+    ),
+    // Python prints the rank of an exception, whether its traceback was copied or not.
+    (
+        "[rank1]: RuntimeError: Detected mismatch between collectives on ranks. Rank 1 is running collective: x, but \
+         Rank 0 is running collective: y\n",
+        "error rank_exception 1",
+    ),
+    // The system's reason for a kill comes after the shell's line.
+    (
+        "/job/script: line 28:  8156 Killed                  python3 main.py\nslurmstepd: error: Detected 1 oom-kill \
+         event(s) in StepId=191.batch cgroup. Some of your processes may have been killed by the cgroup out-of-memory \
+         handler.\n",
+        "error host_out_of_memory ",
+    ),
+    (
+        "h:1:2 [0] NCCL INFO socketPollConnect: connect returned No route to host, retrying (34/34) after sleep for 3400 \
+         msec\n",
+        "error connect_retrying ",
+    ),
     (
         "[rank3]: torch.distributed.DistBackendError: NCCL error in: ../NCCLUtils.cpp:77, unhandled cuda error (run with \
          NCCL_DEBUG=INFO for details), NCCL version 2.26.2\n[rank3]: ncclUnhandledCudaError: Call to CUDA function \

@@ -91,6 +91,13 @@ impl ReportedFailure {
         !self.is_nameless() && (!is_memory || self.what == FailureCause::OutOfMemory)
     }
 
+    /// True for the host's lack of memory, where `kill` may be the kill that it was answered with.
+    pub(crate) fn gives_reason_of(&self, kill: &ReportedFailure) -> bool {
+        let is_kill = matches!(kill.what, FailureCause::Signal(9) | FailureCause::Exit(137));
+        let is_other = |a: Option<u64>, b: Option<u64>| a.is_some() && b.is_some() && a != b;
+        is_kill && self.what == FailureCause::OutOfMemory && !is_other(self.pid, kill.pid)
+    }
+
     /// True if the process may have ended itself because of an error: by an exit code, or by an abort,
     /// which is a crash without an access to memory that failed.
     pub(crate) fn may_answer_error(&self) -> bool {

@@ -279,7 +279,8 @@ impl JobEnds {
                 FailureLineText::Failed(what, who, says) => {
                     let raised = matches!(what, FailureCause::Exception | FailureCause::Repeated);
                     let traced = open.remove(&(line.at.input, who.rank));
-                    if raised && !traced && !(self.is_excerpt() && names_gpu_error(says)) {
+                    let is_told = who.rank.is_some() || names_gpu_error(says);
+                    if raised && !traced && !(self.is_excerpt() && is_told) {
                         continue;
                     }
                     let of_report = matches!(what, FailureCause::Exit(_) | FailureCause::Signal(_))

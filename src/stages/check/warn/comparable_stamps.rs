@@ -11,7 +11,7 @@ pub(crate) fn are_stamps_comparable(a: &[u8], b: &[u8]) -> bool {
 }
 
 /// True for digits with the largest unit first: `2026-04-28 14:14:49`, `0614 11:26:37.75`, `14:14:49`, an
-/// epoch. `28/04/26 14:14` and `Apr 28` do not sort.
+/// epoch. `28/04/26 14:14` and `Apr 28` do not sort; with several points it is an address.
 fn is_sortable_stamp(stamp: &[u8]) -> bool {
     let first = stamp.iter().position(|b| !b.is_ascii_digit());
     let unit = first.unwrap_or(stamp.len());
@@ -22,7 +22,7 @@ fn is_sortable_stamp(stamp: &[u8]) -> bool {
         Some(b'-' | b'/') => unit == 4,
         _ => unit > 0,
     };
-    big && !letters
+    big && !letters && stamp.iter().filter(|&&b| b == b'.').count() < 2
 }
 
 #[cfg(test)]
@@ -37,6 +37,7 @@ mod tests {
             ("28/04/2026 14:14", "29/04/2026 14:14", false),
             ("0614 11:26:37.758169", "0614 11:26:38.758169", true),
             ("1763640000.5", "1763640001.5", true),
+            ("10.10.23.10:", "10.10.23.11:", false),
             ("", "", false),
         ] {
             assert_eq!(

@@ -91,8 +91,9 @@ pub(crate) fn find_nccl_error(all: &Warnings, processes: &[SpeakerProcess]) -> O
     });
     let (reason, advice) = describe_result(result);
     let says = format!(
-        "{to} got {} from NCCL{begins}: {reason}, and no line has NCCL's reason",
-        name_result(result)
+        "{to} got {} from NCCL{begins}: {reason}; {}",
+        name_result(result),
+        describe_last_warn(all)
     );
     let mut finding = Finding {
         about: About {
@@ -122,6 +123,19 @@ pub(crate) fn find_nccl_error(all: &Warnings, processes: &[SpeakerProcess]) -> O
         finding.excuse(Reason::WentOn);
     }
     Some(finding)
+}
+
+/// The last WARN that programs relay; one that reports a failure has a finding of its own.
+fn describe_last_warn(all: &Warnings) -> String {
+    let relayed = all.returned.relayed_lines().iter();
+    let mut texts = relayed.map(|line| &line.last_warn);
+    match texts.find(|text| !text.is_empty()) {
+        Some(text) => format!(
+            "NCCL's last WARN, which may be older, is {}",
+            quote_text(text)
+        ),
+        None => "no WARN line of NCCL gives the reason".to_owned(),
+    }
 }
 
 /// True for a line after the job's own end, which no failure follows.

@@ -27,6 +27,8 @@ pub(crate) struct RelayedLine {
     pub result: Option<i32>,
     /// NCCL's last WARN, without a header; empty if there is none.
     pub last_warn: Box<[u8]>,
+    /// In its place there is an error of CUDA's that the program got itself.
+    pub is_of_cuda: bool,
 }
 
 /// The way that an error took through NCCL's functions in one process.
@@ -84,7 +86,7 @@ impl ReturnedErrors {
     fn take_relayed_error(&mut self, line: &[u8], at: FirstReportLine, error: &RelayedError<'_>) {
         let rank = process_of_line(line).rank;
         let last_warn = match error.last_warn {
-            LastWarn::Text(text) => text,
+            LastWarn::Text(text) | LastWarn::Cuda(text) => text,
             LastWarn::Missing => b"",
             LastWarn::NextLine { label } => {
                 if self.awaited.len() < MAX_RELAYED_ERRORS {
@@ -104,6 +106,7 @@ impl ReturnedErrors {
                 rank,
                 result: error.result,
                 last_warn: clip_line(last_warn),
+                is_of_cuda: matches!(error.last_warn, LastWarn::Cuda(_)),
             });
         }
     }
@@ -130,6 +133,7 @@ impl ReturnedErrors {
                 rank,
                 result: None,
                 last_warn: clip_line(text),
+                is_of_cuda: false,
             });
         }
         self.awaited.retain_mut(|awaited| {
@@ -238,9 +242,10 @@ impl ReturnedErrors {
     }
 
     /// The programs' lines, in line order. NCCL's last WARN alone proves nothing: other programs print such
-    /// words too, so all are left out where no line names a result.
+    /// words too, so all are left out where no line names a result or an error of CUDA's.
     pub(crate) fn relayed_lines(&self) -> &[RelayedLine] {
-        match self.relayed.iter().any(|line| line.result.is_some()) {
+        let is_sure = |line: &RelayedLine| line.result.is_some() || line.is_of_cuda;
+        match self.relayed.iter().any(is_sure) {
             true => &self.relayed,
             false => &[],
         }

@@ -39,6 +39,8 @@ pub(crate) struct WarningLines {
 pub(crate) struct RelayingProgram {
     /// Its rank in the job, if the line names it.
     pub rank: Option<u32>,
+    /// It relays an error of CUDA's that it got itself.
+    pub is_of_cuda: bool,
 }
 
 impl WarningLines {
@@ -59,7 +61,10 @@ impl WarningLines {
             result: line.result,
             answered: None,
             calls: 0,
-            relayed_by: Some(RelayingProgram { rank: line.rank }),
+            relayed_by: Some(RelayingProgram {
+                rank: line.rank,
+                is_of_cuda: line.is_of_cuda,
+            }),
         }
     }
 

@@ -323,8 +323,9 @@ impl<'a> FailureEvidence<'a> {
         // A GPU that fails is no consequence of another failure, wherever the kernel's lines are.
         let of_gpu = own.iter().find(|f| matches!(f.what, FailureCause::Gpu(_)));
         let first = own.first().map(|first| {
-            let is_better =
-                |f: &&&ReportedFailure| first.is_nameless() && f.completes_report(first);
+            let is_better = |f: &&&ReportedFailure| {
+                first.is_nameless() && f.completes_report(first) || f.gives_reason_of(first)
+            };
             own.iter().find(is_better).unwrap_or(first)
         });
         let Some(&cause) = of_gpu.or(first) else {

@@ -37,7 +37,9 @@ pub(super) fn find_retries(context: &SetupContext<'_>) -> Option<Finding> {
     };
     let &(thread, peer, lines) = all.iter().max_by_key(most)?;
     let says = describe_retry(context, thread, peer, lines, all.len());
-    let severity = match (is_sure, context.is_stalled()) {
+    // NCCL gives up after its last try.
+    let is_last_try = lines.tries.is_some_and(|(tried, of)| tried >= of);
+    let severity = match (is_sure, context.is_stalled() || is_sure && is_last_try) {
         (_, true) => Severity::Error,
         (true, false) if !context.is_running() => Severity::Warning,
         (_, false) => Severity::Note,

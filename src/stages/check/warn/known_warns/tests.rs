@@ -117,7 +117,7 @@ fn a_reason_inside_any_text_is_read() {
             "warn_ipc",
         ),
         (
-            "Call to ibv_create_cq failed with error Invalid argument",
+            "Call to ibv_poll_cq failed with error Invalid argument",
             "warn_ib_verbs",
         ),
         (

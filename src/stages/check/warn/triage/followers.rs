@@ -53,7 +53,8 @@ impl<'a> Triage<'a> {
                     end.quote()
                 ),
                 (true, None) => {
-                    "it follows from a failure elsewhere; the cause is not in this log".to_owned()
+                    "such a line mostly follows from an earlier failure, which is not in this log"
+                        .to_owned()
                 }
                 (false, _) => "it comes before any cause in this log".to_owned(),
             },

@@ -76,7 +76,7 @@ impl<'a> Triage<'a> {
                     .to_owned()
             }
         };
-        if is_relayed {
+        if is_relayed && !is_of_cuda(group) {
             why.push("it is NCCL's last WARN, which may be older than the failure".to_owned());
         }
         if why.is_empty() {
@@ -191,7 +191,17 @@ fn describe_relaying_programs(group: &WarningGroup<'_>) -> String {
             rank_ranges(&ranks)
         ),
     };
-    format!("NCCL's last error, as the program reports it{on}")
+    let what = match is_of_cuda(group) {
+        true => "an error of CUDA",
+        false => "NCCL's last error",
+    };
+    format!("{what}, as the program reports it{on}")
+}
+
+/// True if a program got the error from CUDA itself.
+fn is_of_cuda(group: &WarningGroup<'_>) -> bool {
+    let programs = group.members.iter().filter_map(|m| m.seen.relayed_by);
+    programs.into_iter().any(|program| program.is_of_cuda)
 }
 
 impl WarningGroup<'_> {
