@@ -11,6 +11,7 @@ use nccl_pipe::report::Report;
 use nccl_pipe::stages::check::answer::expect::{
     ExpectAnswer, ExpectVerdict, Expectations, answer_all,
 };
+use nccl_pipe::stages::check::answer::explain;
 use nccl_pipe::stages::check::answer::findings_text::{ShownFindings, write_findings_text};
 use nccl_pipe::stages::check::answer::{ci_formats, table};
 use nccl_pipe::stages::check::{self, CheckSummary, JobLiveness};
@@ -78,6 +79,9 @@ pub(crate) struct Cli {
     /// number, question, answerable (yes, partly, no), by, missing.
     #[arg(long, conflicts_with = "expect")]
     coverage: bool,
+    /// Explain a kind of finding: its meaning, how it is found, what to do, with real lines; `list` has all kinds
+    #[arg(long, value_name = "FINDING", exclusive = true)]
+    explain: Option<String>,
     /// How findings are written (default: text on a terminal, csv in a pipe)
     #[arg(short, long, value_enum, help_heading = "Output")]
     format: Option<CheckFormat>,
@@ -102,6 +106,7 @@ Examples:
   nccl-check logs/ --format text | less
   nccl-check nccl.log /tmp/nccl_trace_rank_*
   nccl-check logs/ --format junit > nccl.xml
+  nccl-check --explain rank_behind
   nccl-check logs/ --expect net=ib,gdr=on,mismatch=0 || mail -s 'job broken' me
   nccl-synth --ranks 16 --tp 4 --fault skip | nccl-check
 
@@ -139,6 +144,14 @@ pub(crate) fn main() -> ExitCode {
                 "nccl-check has no --steps: ranks are compared from their first call on, so it \
                  needs the whole log"
             );
+        }
+        if let Some(word) = &cli.explain {
+            let text = explain::explain_finding(word)?;
+            cli::with_text(cli.around.look(), |out| {
+                out.write_all(text.as_bytes())
+                    .context("cannot write the output")
+            })?;
+            return Ok(Exit::Clean);
         }
         let steps = std::mem::take(&mut cli.lines).into();
         let mut run = ProgramRun::new("nccl-check", &cli.input, &steps)?;

@@ -24,16 +24,27 @@ impl Severity {
 
 /// Declares the kinds: for each a sentence, a name, how bad it usually is and the stable word.
 macro_rules! kinds {
-    ($($(#[$doc:meta])+ $name:ident: $severity:ident = $id:literal,)+) => {
+    ($($(#[doc = $doc:literal])+ $name:ident: $severity:ident = $id:literal,)+) => {
         /// A kind of finding.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Kind {
-            $($(#[$doc])+ $name,)+
+            $($(#[doc = $doc])+ $name,)+
             /// NCCL printed a WARN line.
             Warn(WarnKind),
         }
 
         impl Kind {
+            /// All kinds but those of WARN lines.
+            pub(crate) const ALL: &'static [Kind] = &[$(Kind::$name,)+];
+
+            /// Returns the sentence of its declaration.
+            pub(crate) fn describe(self) -> &'static str {
+                match self {
+                    $(Kind::$name => concat!($($doc),+),)+
+                    Kind::Warn(_) => "NCCL printed a WARN line.",
+                }
+            }
+
             /// Returns the stable word that is printed: `op_mismatch`, `socket_fallback`.
             pub fn id(self) -> &'static str {
                 match self {

@@ -5,6 +5,7 @@ pub(super) mod actors;
 pub mod ci_formats;
 pub(crate) mod coverage;
 pub mod expect;
+pub mod explain;
 mod facts;
 pub mod findings_text;
 pub(crate) mod headline;

@@ -10,10 +10,7 @@ macro_rules! texts {
         /// Gives findings the texts of their kinds where they have none of their own.
         pub(in crate::stages::check) fn write_shared_texts(findings: &mut [Finding]) {
             for finding in findings {
-                let (why, advice) = match finding.kind {
-                    $($(Kind::$kind)|+ => (concat!($($why)?), concat!($($advice)?)),)+
-                    _ => continue,
-                };
+                let (why, advice) = shared_texts(finding.kind);
                 for (own, shared) in [(&mut finding.why, why), (&mut finding.advice, advice)] {
                     if own.is_empty() {
                         shared.clone_into(own);
@@ -21,7 +18,20 @@ macro_rules! texts {
                 }
             }
         }
+
+        /// The texts of a kind: why, and what to do; empty where each finding has its own.
+        fn shared_texts(kind: Kind) -> (&'static str, &'static str) {
+            match kind {
+                $($(Kind::$kind)|+ => (concat!($($why)?), concat!($($advice)?)),)+
+                _ => ("", ""),
+            }
+        }
     };
+}
+
+/// What to do where a finding has no advice of its own; empty where each has.
+pub(in crate::stages::check) fn shared_advice(kind: Kind) -> &'static str {
+    shared_texts(kind).1
 }
 
 texts! {

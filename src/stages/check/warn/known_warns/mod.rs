@@ -54,6 +54,31 @@ pub(crate) struct WarnMeaning {
     pub reference: &'static str,
 }
 
+impl WarnRole {
+    /// A clause: `mostly follows from a failure elsewhere`.
+    pub(crate) fn describe_role(self) -> &'static str {
+        match self {
+            WarnRole::Cause => "may be where a failure begins",
+            WarnRole::Setback => "makes the job slower; no failure elsewhere begins there",
+            WarnRole::Consequence => "mostly follows from an earlier failure",
+            WarnRole::Teardown => {
+                "comes when connections are taken down, at the end or after a failure"
+            }
+            WarnRole::Harmless => "makes nothing fail",
+        }
+    }
+}
+
+/// The rows of one kind, by its stable word.
+pub(crate) fn rows_of_kind(id: &str) -> impl Iterator<Item = &'static KnownWarn> {
+    all_rows().filter(move |row| row.meaning.id == id)
+}
+
+/// The rows of all kinds.
+pub(crate) fn rows_of_any_kind() -> impl Iterator<Item = &'static KnownWarn> {
+    all_rows()
+}
+
 /// True for a kind of WARN that only follows from a failure elsewhere.
 pub(crate) fn is_follower(kind: Kind) -> bool {
     let Kind::Warn(WarnKind(id)) = kind else {

@@ -39,13 +39,15 @@ pub(super) struct ReasonPattern {
 
 /// A row of a table.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct KnownWarn {
+pub(crate) struct KnownWarn {
     pub(super) patterns: Vec<WarnPattern>,
     /// The source files that print its bodies; any if there are none.
     pub(super) files: Vec<&'static str>,
     /// True for a general reason.
     pub(super) is_general: bool,
-    pub(super) meaning: WarnMeaning,
+    pub(crate) meaning: WarnMeaning,
+    /// Texts that it matches.
+    pub(crate) samples: Vec<&'static str>,
 }
 
 /// The text of the table of known bodies.
@@ -83,6 +85,7 @@ pub(super) fn parse_row(row: &'static str) -> Option<KnownWarn> {
         patterns: Vec::new(),
         files: Vec::new(),
         is_general: false,
+        samples: Vec::new(),
         meaning: WarnMeaning {
             id: head.next()?,
             role: parse_role(head.next()?)?,
@@ -106,7 +109,8 @@ pub(super) fn parse_row(row: &'static str) -> Option<KnownWarn> {
             "means" => known.meaning.means = rest,
             "do" => known.meaning.advice = rest,
             "see" => known.meaning.reference = rest,
-            "like" | "from" => {}
+            "like" => known.samples.push(rest),
+            "from" => {}
             _ => {
                 let reason = parse_reason(parse_giver(word)?, rest)?;
                 known.patterns.push(WarnPattern::Reason(reason));
