@@ -16,9 +16,12 @@
 //! | 8 | the length of the totals, `NCPE` |
 
 mod columns;
+mod digits;
 mod frame;
+mod known_lines;
 mod limits;
 mod line_split;
+mod line_template;
 mod part_reader;
 mod part_writer;
 mod source_hash;
