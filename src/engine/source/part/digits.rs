@@ -1,6 +1,6 @@
 //! Numbers at known places of a line, read and written eight digits at a time.
 
-use super::limits::EIGHT_DIGITS;
+use super::limits::{EIGHT_DIGITS, EIGHT_HEX_DIGITS};
 use crate::grammar::fast_coll::{count_hex_digits, decimal_value, hex_value, load_word};
 
 /// Where a number with a fixed number of digits begins in a text.
@@ -15,119 +15,81 @@ impl DigitPlace {
     /// Reads the decimal number there.
     #[inline]
     pub(super) fn read_decimal(self, line: &[u8]) -> u64 {
-        match self.split_eight() {
-            None => decimal_value(load_word(line, self.at), self.digits),
-            Some((first, last)) => first.read_long_decimal(line, last),
-        }
+        self.read_number(line, EIGHT_DIGITS, decimal_value)
     }
 
-    /// Reads the decimal number of the digits there, and of eight more at `last`.
-    #[cold]
-    fn read_long_decimal(self, line: &[u8], last: usize) -> u64 {
-        self.read_decimal(line) * EIGHT_DIGITS + decimal_value(load_word(line, last), 8)
-    }
-
-    /// Reads the hexadecimal number there, of at most 16 digits.
+    /// Reads the hexadecimal number there.
     #[inline]
     pub(super) fn read_hex(self, line: &[u8]) -> u64 {
-        match self.split_eight() {
-            None => hex_value(load_word(line, self.at), self.digits),
-            Some((first, last)) => {
-                let last = hex_value(load_word(line, last), 8);
-                hex_value(load_word(line, first.at), first.digits) << 32 | last
-            }
-        }
+        self.read_number(line, EIGHT_HEX_DIGITS, hex_value)
     }
 
-    /// Divides more than eight digits: the place of the first ones, and where the last eight begin.
     #[inline]
-    fn split_eight(self) -> Option<(DigitPlace, usize)> {
-        let digits = self.digits.checked_sub(8).filter(|&digits| digits > 0)?;
-        Some((DigitPlace { digits, ..self }, self.at + digits))
+    fn read_number(self, line: &[u8], eight: u64, value: impl Fn(u64, usize) -> u64) -> u64 {
+        let mut read = (self.digits - 1) % 8 + 1;
+        let mut number = value(load_word(line, self.at), read);
+        while read < self.digits {
+            number = number * eight + value(load_word(line, self.at + read), 8);
+            read += 8;
+        }
+        number
+    }
+
+    /// Writes the last digits of a decimal number there.
+    #[inline]
+    pub(super) fn write_decimal(self, value: u64, line: &mut [u8]) {
+        self.write_number(value, line, EIGHT_DIGITS, decimal_text);
+    }
+
+    /// Writes the last digits of a hexadecimal number there.
+    #[inline]
+    pub(super) fn write_hex(self, value: u64, line: &mut [u8]) {
+        self.write_number(value, line, EIGHT_HEX_DIGITS, hex_text);
+    }
+
+    #[inline]
+    fn write_number(mut self, mut value: u64, line: &mut [u8], eight: u64, text: fn(u64) -> u64) {
+        while self.digits > 8 {
+            self.digits -= 8;
+            let at = self.at + self.digits;
+            DigitPlace { at, digits: 8 }.write_word_end(text(value % eight), line);
+            value /= eight;
+        }
+        self.write_word_end(text(value % eight), line);
+    }
+
+    /// Writes the last bytes of `word` there, at most eight.
+    #[inline]
+    fn write_word_end(self, word: u64, line: &mut [u8]) {
+        // A copy whose length is not known beforehand would be a call.
+        let digits = &mut line[self.at..self.at + self.digits];
+        let text = &word.to_le_bytes()[8 - self.digits..];
+        for (to, from) in digits.iter_mut().zip(text) {
+            *to = *from;
+        }
     }
 
     /// True if there are hexadecimal digits in lower case, at most 16.
     #[inline]
     pub(super) fn is_hex(self, line: &[u8]) -> bool {
-        let first = count_hex_digits(load_word(line, self.at));
+        let is_word = |at| count_hex_digits(load_word(line, at)) == 8;
         match self.digits.checked_sub(8) {
-            None => first >= self.digits,
-            Some(others) => first == 8 && count_hex_digits(load_word(line, self.at + others)) == 8,
+            None => count_hex_digits(load_word(line, self.at)) >= self.digits,
+            Some(others) => is_word(self.at) && is_word(self.at + others),
         }
-    }
-
-    /// Writes zeros there.
-    #[inline]
-    pub(super) fn write_zeros(self, line: &mut [u8]) {
-        let digits = &mut line[self.at..self.at + self.digits];
-        // Two times eight bytes: a length that is not known beforehand would be a call.
-        if let Some(first) = digits.first_chunk_mut() {
-            *first = [b'0'; 8];
-        }
-        match digits.last_chunk_mut() {
-            Some(last) if self.digits <= 16 => *last = [b'0'; 8],
-            _ => digits.fill(b'0'),
-        }
-    }
-
-    /// Writes the last digits of a decimal number there.
-    #[inline]
-    pub(super) fn write_decimal(self, mut value: u64, line: &mut [u8]) {
-        let (mut end, mut digits) = (self.at + self.digits, self.digits);
-        while digits > 8 {
-            write_word_end(line, end, 8, decimal_text(value % EIGHT_DIGITS));
-            value /= EIGHT_DIGITS;
-            (end, digits) = (end - 8, digits - 8);
-        }
-        write_word_end(line, end, digits, decimal_text(value % EIGHT_DIGITS));
-    }
-
-    /// Writes the last digits of a hexadecimal number there.
-    #[inline]
-    pub(super) fn write_hex(self, mut value: u64, line: &mut [u8]) {
-        let (mut end, mut digits) = (self.at + self.digits, self.digits);
-        while digits > 8 {
-            write_word_end(line, end, 8, hex_text(value));
-            value >>= 32;
-            (end, digits) = (end - 8, digits - 8);
-        }
-        write_word_end(line, end, digits, hex_text(value));
     }
 }
 
 /// How many hexadecimal digits begin at `at`; more than 16 are counted as 17.
 #[inline]
 pub(super) fn count_hex_at(line: &[u8], at: usize) -> usize {
-    match count_hex_digits(load_word(line, at)) {
-        8 => count_more_hex(line, at + 8),
-        digits => digits,
+    let mut digits = 0;
+    loop {
+        match count_hex_digits(load_word(line, at + digits)) {
+            8 if digits < 16 => digits += 8,
+            last => return (digits + last).min(17),
+        }
     }
-}
-
-#[cold]
-fn count_more_hex(line: &[u8], at: usize) -> usize {
-    match count_hex_digits(load_word(line, at)) {
-        8 => 16 + count_hex_digits(load_word(line, at + 8)).min(1),
-        digits => 8 + digits,
-    }
-}
-
-/// Writes the last `digits` bytes of `word`, so that they end at `end`.
-#[inline]
-fn write_word_end(line: &mut [u8], end: usize, digits: usize, word: u64) {
-    let Some(bytes) = end
-        .checked_sub(8)
-        .and_then(|from| line.get_mut(from..)?.first_chunk_mut::<8>())
-    else {
-        let from = end - digits;
-        line[from..end].copy_from_slice(&word.to_le_bytes()[8 - digits..]);
-        return;
-    };
-    let kept = match digits {
-        8 => 0,
-        _ => u64::MAX >> (8 * digits),
-    };
-    *bytes = ((u64::from_le_bytes(*bytes) & kept) | (word & !kept)).to_le_bytes();
 }
 
 /// The text of a number below 100,000,000, with zeros in front.
@@ -141,10 +103,9 @@ fn decimal_text(value: u64) -> u64 {
     (tens | ((pairs - 10 * tens) << 8)) | 0x3030_3030_3030_3030
 }
 
-/// The text of the last eight hexadecimal digits of a number.
+/// The text of a number of eight hexadecimal digits, with zeros in front.
 #[inline]
 fn hex_text(value: u64) -> u64 {
-    let value = value & 0xffff_ffff;
     let fours = (value | value << 16) & 0x0000_ffff_0000_ffff;
     let pairs = (fours | fours << 8) & 0x00ff_00ff_00ff_00ff;
     let nibbles = ((pairs | pairs << 4) & 0x0f0f_0f0f_0f0f_0f0f).swap_bytes();
@@ -187,8 +148,6 @@ mod tests {
             prop_assert_eq!(place.read_hex(&line), value & (u64::MAX >> (64 - 4 * digits)));
             prop_assert!(place.is_hex(&line));
             prop_assert_eq!(count_hex_at(&line, at), digits);
-            place.write_zeros(&mut line);
-            prop_assert_eq!(std::str::from_utf8(&line), Ok(&around(format!("{:020}", 0))[..]));
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use super::PartDamage;
 use super::columns::{ColumnPacker, ColumnReader, ColumnUnpacker, Last, write_varint};
+use super::digits::{DigitPlace, count_hex_at};
 use super::known_lines::KnownLines;
 use super::limits::{FRAME_TEXT_BYTES, MAX_DIGIT_RUNS, MAX_TEMPLATES};
 use super::line_split::SplitLine;
@@ -84,7 +85,7 @@ impl FrameEncoder {
     }
 
     fn clear(&mut self) {
-        self.known.clear();
+        self.known = KnownLines::default();
         self.numbers.clear();
         self.parsed.clear();
         self.op_counts.clear();
@@ -140,15 +141,15 @@ impl FrameEncoder {
         for (run, (column, last)) in template.digits.iter().zip(&mut self.digits) {
             last.write_next(run.read_decimal(line), column);
         }
-        let op_count = template.read_op_count(line);
-        if let Some(place) = op_count {
-            self.op_counts[number].write_next(place.read_hex(line), &mut self.op_count);
-        }
+        let op_digits = template.op_count.map_or(0, |at| {
+            let digits = count_hex_at(line, at);
+            let value = DigitPlace { at, digits }.read_hex(line);
+            self.op_counts[number].write_next(value, &mut self.op_count);
+            digits
+        });
         if keeps_addresses {
-            let op_digits = op_count.map_or(0, |place| place.digits);
             let (column, last) = &mut self.addresses;
-            for &place in &template.addresses {
-                let place = template.place_in_line(place, op_digits);
+            for place in template.addresses_after(op_digits) {
                 last.write_next(place.read_hex(line), column);
             }
         }
@@ -226,12 +227,10 @@ impl FrameColumns {
                 return Err(PartDamage::Columns);
             }
             for (&place, (column, last)) in template.digits.iter().zip(&mut digits) {
-                let place = template.place_in_line(place, op_digits);
                 place.write_decimal(column.take_next(last)?, line);
             }
             if keeps_addresses {
-                for &place in &template.addresses {
-                    let place = template.place_in_line(place, op_digits);
+                for place in template.addresses_after(op_digits) {
                     place.write_hex(addresses.0.take_next(&mut addresses.1)?, line);
                 }
             }

@@ -15,7 +15,7 @@ use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::Hasher as _;
 
 /// The lines of a frame's templates.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct KnownLines {
     /// By the hash of the text with zeros: the template's number, and that of the layout of its addresses.
     templates: FxHashMap<u64, (usize, usize)>,
@@ -23,27 +23,14 @@ pub(super) struct KnownLines {
     /// The layout of the line before.
     last: usize,
     /// The text with zeros.
-    text: [u8; MAX_KNOWN_LINE_BYTES],
+    text: Vec<u8>,
 }
 
-impl Default for KnownLines {
-    fn default() -> KnownLines {
-        KnownLines {
-            templates: FxHashMap::default(),
-            layouts: Vec::new(),
-            last: 0,
-            text: [0; MAX_KNOWN_LINE_BYTES],
-        }
-    }
-}
+/// The places of addresses, counted from the end of `opCount`; that of the last one is counted back from the
+/// end of the line, as the numbers in front of it have more or fewer digits.
+type AddressLayout = Vec<DigitPlace>;
 
 impl KnownLines {
-    pub(super) fn clear(&mut self) {
-        self.templates.clear();
-        self.layouts.clear();
-        self.last = 0;
-    }
-
     /// Returns which of `templates` the line has, which has `opCount` at `op_count`; `None` if it must be
     /// split.
     #[inline]
@@ -55,22 +42,23 @@ impl KnownLines {
     ) -> Option<usize> {
         let digits = count_hex_at(line, op_count);
         let is_shortest = digits == 1 || line.get(op_count) != Some(&b'0');
-        if !(1..=MAX_HEX_DIGITS).contains(&digits) || !is_shortest {
+        let is_usual = (1..=MAX_HEX_DIGITS).contains(&digits) && is_shortest;
+        if !is_usual || line.len() > MAX_KNOWN_LINE_BYTES {
             return None;
         }
-        let tail = &line[op_count + digits..];
-        let text = self.text.get_mut(..op_count + tail.len())?;
-        for (to, from) in text[..op_count].iter_mut().zip(line) {
-            *to = if from.is_ascii_digit() { b'0' } else { *from };
-        }
+        let (head, tail) = (&line[..op_count], &line[op_count + digits..]);
+        let zero = |&byte: &u8| if byte.is_ascii_digit() { b'0' } else { byte };
+        self.text.clear();
+        self.text.extend(head.iter().map(zero));
         for number in std::iter::once(self.last).chain(0..self.layouts.len()) {
-            let layout = self.layouts.get(number)?;
-            if layout.copy_without_addresses(tail, &mut text[op_count..])
-                && let Some(&(template, its_layout)) =
-                    self.templates.get(&hash_line(text, op_count))
-                && its_layout == number
+            self.text.truncate(op_count);
+            self.text.extend_from_slice(tail);
+            if clear_addresses(self.layouts.get(number)?, &mut self.text[op_count..])
+                && let Some(&(template, layout)) =
+                    self.templates.get(&hash_line(&self.text, op_count))
+                && layout == number
                 && templates[template].op_count == Some(op_count)
-                && equal_bytes(&templates[template].text, text)
+                && equal_bytes(&templates[template].text, &self.text)
             {
                 self.last = number;
                 return Some(template);
@@ -81,22 +69,21 @@ impl KnownLines {
 
     /// Lets lines of `template` be found, unless it is an unusual one.
     pub(super) fn add_template(&mut self, number: usize, template: &CallLineTemplate) {
-        let text = &template.text[..];
-        let Some((op_count, layout)) = AddressLayout::of_template(template) else {
+        let (text, Some(op_count)) = (&template.text[..], template.op_count) else {
             return;
         };
-        let known = self.layouts.iter().position(|known| *known == layout);
-        let at = known.unwrap_or(self.layouts.len());
         // In front of `opCount`, every digit must be a number's.
         let digits = text[..op_count].iter().filter(|b| b.is_ascii_digit());
         let run_digits: usize = template.digits.iter().map(|run| run.digits).sum();
-        let is_usual = digits.count() == run_digits
-            && text.len() <= MAX_KNOWN_LINE_BYTES
-            && at < MAX_ADDRESS_LAYOUTS;
-        if is_usual {
-            if known.is_none() {
-                self.layouts.push(layout);
-            }
+        let mut layout = template.addresses.clone();
+        if let Some((last, first)) = layout.split_last_mut() {
+            first.iter_mut().for_each(|place| place.at -= op_count);
+            last.at = text.len() - last.at;
+        }
+        let known = self.layouts.iter().position(|known| *known == layout);
+        let at = known.unwrap_or(self.layouts.len());
+        if digits.count() == run_digits && at < MAX_ADDRESS_LAYOUTS {
+            self.layouts.extend(known.is_none().then_some(layout));
             self.templates
                 .insert(hash_line(text, op_count), (number, at));
         }
@@ -110,49 +97,19 @@ fn hash_line(text: &[u8], op_count: usize) -> u64 {
     hash.finish()
 }
 
-/// The places of addresses after `opCount`.
-#[derive(Debug, PartialEq, Eq)]
-struct AddressLayout {
-    places: Vec<DigitPlace>,
-    /// How far from the end the last one begins: the numbers in front of it have more or fewer digits.
-    last_from_end: usize,
-}
-
-impl AddressLayout {
-    /// Returns the place of `opCount` with the layout; `None` if `opCount` is no hole.
-    fn of_template(template: &CallLineTemplate) -> Option<(usize, AddressLayout)> {
-        let op_count = template.op_count?;
-        let mut places = template.addresses.clone();
-        for place in &mut places {
-            place.at = place.at.checked_sub(op_count)?;
-        }
-        let last = places.last_mut().map(|last| std::mem::take(&mut last.at));
-        let last_from_end = last.map_or(0, |at| template.text.len() - op_count - at);
-        Some((
-            op_count,
-            AddressLayout {
-                places,
-                last_from_end,
-            },
-        ))
+/// Writes zeros for the addresses of a text after `opCount`. Returns false if it has no digits there.
+#[inline]
+fn clear_addresses(layout: &AddressLayout, text: &mut [u8]) -> bool {
+    for (number, &place) in layout.iter().enumerate() {
+        let at = match number + 1 == layout.len() {
+            true => text.len().checked_sub(place.at),
+            false => Some(place.at),
+        };
+        let place = at.map(|at| DigitPlace { at, ..place });
+        let Some(place) = place.filter(|place| place.is_hex(text)) else {
+            return false;
+        };
+        text[place.at..place.at + place.digits].fill(b'0');
     }
-
-    /// Copies `tail` to `text` with zeros for the addresses. Returns false if it does not have digits there.
-    #[inline]
-    fn copy_without_addresses(&self, tail: &[u8], text: &mut [u8]) -> bool {
-        text.copy_from_slice(tail);
-        for &place in &self.places {
-            // Only the last one has no place from the start.
-            let at = match place.at {
-                0 => tail.len().checked_sub(self.last_from_end),
-                at => Some(at),
-            };
-            let place = at.map(|at| DigitPlace { at, ..place });
-            match place.filter(|place| place.is_hex(tail)) {
-                Some(place) => place.write_zeros(text),
-                None => return false,
-            }
-        }
-        true
-    }
+    true
 }

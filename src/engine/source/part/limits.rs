@@ -27,6 +27,8 @@ pub(super) const HASHED_SOURCE_BYTES: usize = 64 << 10;
 
 /// The first number that eight digits cannot hold.
 pub(super) const EIGHT_DIGITS: u64 = 100_000_000;
+/// The first number that eight hexadecimal digits cannot hold.
+pub(super) const EIGHT_HEX_DIGITS: u64 = 1 << 32;
 
 /// Digits of an address, or of `opCount`.
 pub(super) const MAX_HEX_DIGITS: usize = 16;

@@ -1,7 +1,7 @@
 //! A template as lines are held against it and joined from it: the text that they share, and where numbers
 //! stand in it.
 
-use super::digits::{DigitPlace, count_hex_at};
+use super::digits::DigitPlace;
 use super::limits::{
     ADDRESS_HOLE, DIGITS_HOLE, FRAME_TEXT_BYTES, HOLE_MARK, MAX_DIGITS, MAX_HEX_DIGITS,
     OP_COUNT_HOLE,
@@ -14,8 +14,9 @@ pub(super) struct CallLineTemplate {
     pub(super) text: Vec<u8>,
     /// Where `opCount` is left out.
     pub(super) op_count: Option<usize>,
-    /// The runs of digits.
+    /// The runs of digits, in front of `opCount`.
     pub(super) digits: Vec<DigitPlace>,
+    /// The addresses, after it.
     pub(super) addresses: Vec<DigitPlace>,
 }
 
@@ -53,12 +54,14 @@ impl CallLineTemplate {
         Some(())
     }
 
-    /// Returns `opCount` of a line of this template, if that is a hole, and how many digits it has.
+    /// Returns the places of the addresses in a line in which `opCount` has `op_digits` digits.
     #[inline]
-    pub(super) fn read_op_count(&self, line: &[u8]) -> Option<DigitPlace> {
-        let at = self.op_count?;
-        let digits = count_hex_at(line, at);
-        Some(DigitPlace { at, digits })
+    pub(super) fn addresses_after(&self, op_digits: usize) -> impl Iterator<Item = DigitPlace> {
+        let moved = move |&DigitPlace { at, digits }| DigitPlace {
+            at: at + op_digits,
+            digits,
+        };
+        self.addresses.iter().map(moved)
     }
 
     /// Adds a line, without its end, to `out`, with zeros for all numbers but `opCount`. Returns the line with
@@ -81,16 +84,6 @@ impl CallLineTemplate {
         let line = &mut out[start..];
         DigitPlace { at, digits }.write_hex(op_count, line);
         (line, digits)
-    }
-
-    /// Moves a place of the text to its line, where `opCount` has `op_digits` digits.
-    #[inline]
-    pub(super) fn place_in_line(&self, place: DigitPlace, op_digits: usize) -> DigitPlace {
-        let is_after = self.op_count.is_some_and(|at| place.at >= at);
-        DigitPlace {
-            at: place.at + if is_after { op_digits } else { 0 },
-            ..place
-        }
     }
 }
 

@@ -28,7 +28,7 @@ mod source_hash;
 
 pub use limits::PART_VERSION;
 pub use part_reader::{PartReader, read_part_facts};
-pub use part_writer::PartWriter;
+pub use part_writer::{PartText, write_part};
 pub use source_hash::hash_source;
 
 use super::coded::UnpackDamage;

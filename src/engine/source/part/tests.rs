@@ -20,13 +20,16 @@ fn source(addresses: bool) -> PartSource {
 }
 
 fn pack(text: &[u8], addresses: bool) -> Vec<u8> {
-    let mut part = Vec::new();
-    let mut writer = PartWriter::new().unwrap();
-    writer
-        .write_part(&source(addresses), &mut &text[..], &mut part, || {
-            (PartContents::default(), None)
-        })
-        .unwrap();
+    let pack = |jobs, text| {
+        let mut part = Vec::new();
+        let end = || (PartContents::default(), None);
+        write_part(&source(addresses), text, jobs, &mut part, end).unwrap();
+        part
+    };
+    let part = pack(1, PartText::Whole(text));
+    if text.len() > limits::FRAME_TEXT_BYTES / 2 {
+        assert!(part == pack(3, PartText::Read(Box::new(text))));
+    }
     part
 }
 
