@@ -61,7 +61,7 @@ impl DigitPlace {
     /// Writes the last bytes of `word` there, at most eight.
     #[inline]
     fn write_word_end(self, word: u64, line: &mut [u8]) {
-        // A copy whose length is not known beforehand would be a call.
+        // A copy of a length that is not known beforehand would be a call.
         let digits = &mut line[self.at..self.at + self.digits];
         let text = &word.to_le_bytes()[8 - self.digits..];
         for (to, from) in digits.iter_mut().zip(text) {
