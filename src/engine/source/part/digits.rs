@@ -61,11 +61,17 @@ impl DigitPlace {
     /// Writes the last bytes of `word` there, at most eight.
     #[inline]
     fn write_word_end(self, word: u64, line: &mut [u8]) {
-        // A copy of a length that is not known beforehand would be a call.
-        let digits = &mut line[self.at..self.at + self.digits];
-        let text = &word.to_le_bytes()[8 - self.digits..];
-        for (to, from) in digits.iter_mut().zip(text) {
-            *to = *from;
+        let end = self.at + self.digits;
+        match end
+            .checked_sub(8)
+            .map(|from| line[from..].first_chunk_mut())
+        {
+            // A copy of a length that is not known beforehand would be a call.
+            Some(Some(bytes)) => {
+                let kept = u64::MAX.checked_shr(8 * self.digits as u32).unwrap_or(0);
+                *bytes = (u64::from_le_bytes(*bytes) & kept | word & !kept).to_le_bytes();
+            }
+            _ => line[self.at..end].copy_from_slice(&word.to_le_bytes()[8 - self.digits..]),
         }
     }
 

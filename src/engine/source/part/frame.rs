@@ -138,7 +138,9 @@ impl FrameEncoder {
             self.digits
                 .resize_with(template.digits.len(), Default::default);
         }
-        for (run, (column, last)) in template.digits.iter().zip(&mut self.digits) {
+        // An iterator over both would be a call where it is not inlined.
+        for (number, run) in template.digits.iter().enumerate() {
+            let (column, last) = &mut self.digits[number];
             last.write_next(run.read_decimal(line), column);
         }
         let op_digits = template.op_count.map_or(0, |at| {
@@ -226,7 +228,8 @@ impl FrameColumns {
             if template.digits.len() > digits.len() {
                 return Err(PartDamage::Columns);
             }
-            for (&place, (column, last)) in template.digits.iter().zip(&mut digits) {
+            for (number, &place) in template.digits.iter().enumerate() {
+                let (column, last) = &mut digits[number];
                 place.write_decimal(column.take_next(last)?, line);
             }
             if keeps_addresses {

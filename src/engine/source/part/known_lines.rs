@@ -47,9 +47,11 @@ impl KnownLines {
             return None;
         }
         let (head, tail) = (&line[..op_count], &line[op_count + digits..]);
-        let zero = |&byte: &u8| if byte.is_ascii_digit() { b'0' } else { byte };
         self.text.clear();
-        self.text.extend(head.iter().map(zero));
+        self.text.extend_from_slice(head);
+        for byte in &mut self.text {
+            *byte = if byte.is_ascii_digit() { b'0' } else { *byte };
+        }
         for number in std::iter::once(self.last).chain(0..self.layouts.len()) {
             self.text.truncate(op_count);
             self.text.extend_from_slice(tail);
@@ -90,6 +92,7 @@ impl KnownLines {
     }
 }
 
+#[inline]
 fn hash_line(text: &[u8], op_count: usize) -> u64 {
     let mut hash = FxHasher::default();
     hash.write(text);
