@@ -8,7 +8,7 @@ use super::coll::{Coll, skip_rccl_tail};
 
 /// Eight bytes at `at`, with zeros after the end of the input.
 #[inline(always)]
-fn load_word(input: &[u8], at: usize) -> u64 {
+pub fn load_word(input: &[u8], at: usize) -> u64 {
     match input.get(at..at + 8) {
         Some(bytes) => u64::from_le_bytes(bytes.try_into().unwrap_or([0; 8])),
         None => load_last_word(input, at),
@@ -29,7 +29,7 @@ const HIGH_BIT_OF_BYTES: u64 = 0x8080_8080_8080_8080;
 
 /// How many of the eight bytes, from the first, are lower-case hexadecimal digits.
 #[inline(always)]
-fn count_hex_digits(word: u64) -> usize {
+pub fn count_hex_digits(word: u64) -> usize {
     // Bytes from 0x80 up would carry into their neighbours: they are masked and tested separately.
     let low = word & !HIGH_BIT_OF_BYTES;
     let digit = low ^ (LOW_BIT_OF_BYTES * 0x30);
@@ -42,7 +42,7 @@ fn count_hex_digits(word: u64) -> usize {
 
 /// The value of `n` (up to 8) hexadecimal digits at the start of a word.
 #[inline(always)]
-fn hex_value(word: u64, n: usize) -> u64 {
+pub fn hex_value(word: u64, n: usize) -> u64 {
     if n == 0 {
         return 0;
     }
@@ -151,7 +151,7 @@ fn count_decimal_digits(word: u64) -> usize {
 
 /// The value of `n` (1 to 8) decimal digits at the start of a word.
 #[inline(always)]
-fn decimal_value(word: u64, n: usize) -> u64 {
+pub fn decimal_value(word: u64, n: usize) -> u64 {
     // Digits to the top, so that the missing ones are leading zeros.
     let digits = (word & (LOW_BIT_OF_BYTES * 0x0f)) << (64 - 8 * n);
     let pairs = (digits * 10 + (digits >> 8)) & 0x00ff_00ff_00ff_00ff;

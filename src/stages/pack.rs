@@ -9,7 +9,8 @@ use crate::log::mend::blocks::BLOCK_REJOINER;
 use crate::pool;
 use crate::report::Report;
 use crate::source::part::{
-    PART_VERSION, PartContents, PartFacts, PartSource, PartWriter, hash_source, read_part_facts,
+    PART_VERSION, PartContents, PartFacts, PartSource, PartText, hash_source, read_part_facts,
+    write_part,
 };
 use crate::source::{Input, InputName, PART_ENDING, host_name};
 use serde::Serialize;
@@ -135,12 +136,13 @@ impl<'p> InputPacker<'p> {
         }
         self.source.utf16 = input.is_utf16();
         let found = self.find_contents(progress);
-        let mut text = input.open_document()?;
+        let text = match input.mapped_range(0, u64::MAX)? {
+            Some(text) => PartText::Whole(text),
+            None => PartText::Read(input.open_document()?),
+        };
         self.write_whole_file(&self.part, |out| {
-            let mut writer = PartWriter::new()?;
             let end = || (found, input.unpack_damage());
-            writer.write_part(&self.source, &mut text, out, end)?;
-            Ok(())
+            write_part(&self.source, text, self.read.log.jobs, out, end).map(|_| ())
         })?;
         let facts = self.read_finished_part();
         self.describe_part(facts.as_ref(), false)

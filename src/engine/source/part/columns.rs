@@ -4,6 +4,7 @@ use super::PartDamage;
 use super::limits::{MAX_COLUMN_BYTES, ZSTD_LEVEL};
 
 /// Adds a number in groups of seven bits, the lowest first.
+#[inline]
 pub(super) fn write_varint(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -28,6 +29,7 @@ impl<'b> ColumnReader<'b> {
     }
 
     /// Takes a number that [`write_varint`] wrote.
+    #[inline]
     pub(super) fn take_varint(&mut self) -> Result<u64, PartDamage> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
@@ -42,10 +44,12 @@ impl<'b> ColumnReader<'b> {
     }
 
     /// Takes the next number of a column of lengths.
+    #[inline]
     pub(super) fn take_length(&mut self) -> Result<usize, PartDamage> {
         usize::try_from(self.take_varint()?).map_err(|_| PartDamage::Columns)
     }
 
+    #[inline]
     pub(super) fn take_bytes(&mut self, len: usize) -> Result<&'b [u8], PartDamage> {
         let (taken, rest) = self
             .bytes
@@ -56,6 +60,7 @@ impl<'b> ColumnReader<'b> {
     }
 
     /// Takes a line with its end, or all that is left.
+    #[inline]
     pub(super) fn take_line(&mut self) -> Result<&'b [u8], PartDamage> {
         let end = memchr::memchr(b'\n', self.bytes).map_or(self.bytes.len(), |at| at + 1);
         match end {
@@ -65,6 +70,7 @@ impl<'b> ColumnReader<'b> {
     }
 
     /// Takes a number that [`Last::write_next`] wrote.
+    #[inline]
     pub(super) fn take_next(&mut self, last: &mut Last) -> Result<u64, PartDamage> {
         let zigzag = self.take_varint()?;
         let difference = (zigzag >> 1) ^ (zigzag & 1).wrapping_neg();
@@ -79,6 +85,7 @@ pub(super) struct Last(u64);
 
 impl Last {
     /// Adds `value` as its difference from the number before.
+    #[inline]
     pub(super) fn write_next(&mut self, value: u64, column: &mut Vec<u8>) {
         let difference = value.wrapping_sub(self.0) as i64;
         self.0 = value;

@@ -6,8 +6,11 @@
 
 use super::PartDamage;
 use super::columns::{ColumnPacker, ColumnReader, ColumnUnpacker, Last, write_varint};
+use super::digits::{DigitPlace, count_hex_at};
+use super::known_lines::KnownLines;
 use super::limits::{FRAME_TEXT_BYTES, MAX_DIGIT_RUNS, MAX_TEMPLATES};
-use super::line_split::{CallLineTemplate, Hole, SplitLine};
+use super::line_split::SplitLine;
+use super::line_template::CallLineTemplate;
 use rustc_hash::FxHashMap;
 use std::io;
 
@@ -15,7 +18,9 @@ use std::io;
 pub(super) struct FrameEncoder {
     packer: ColumnPacker,
     split: SplitLine,
+    known: KnownLines,
     numbers: FxHashMap<Vec<u8>, usize>,
+    parsed: Vec<CallLineTemplate>,
     /// The last `opCount` of each template.
     op_counts: Vec<Last>,
     templates: Vec<u8>,
@@ -31,7 +36,9 @@ impl FrameEncoder {
         Ok(FrameEncoder {
             packer: ColumnPacker::new()?,
             split: SplitLine::default(),
+            known: KnownLines::default(),
             numbers: FxHashMap::default(),
+            parsed: Vec::new(),
             op_counts: Vec::new(),
             templates: Vec::new(),
             lines: Vec::new(),
@@ -54,16 +61,15 @@ impl FrameEncoder {
     ) -> io::Result<u64> {
         self.clear();
         let mut lines = 0;
-        for line in text.split_inclusive(|&byte| byte == b'\n') {
+        let mut rest = ColumnReader::new(text);
+        while let Ok(line) = rest.take_line() {
             lines += 1;
             let body = line.strip_suffix(b"\n");
-            let number = body.and_then(|line| self.split_call(line));
-            write_varint(
-                number.map_or(0, |number| number as u64 + 1),
-                &mut self.lines,
-            );
-            match number {
-                Some(number) => self.add_numbers(number, keeps_addresses),
+            let call = body.and_then(|line| Some((self.number_template(line)?, line)));
+            let number = call.map_or(0, |(number, _)| number as u64 + 1);
+            write_varint(number, &mut self.lines);
+            match call {
+                Some((number, line)) => self.add_numbers(number, line, keeps_addresses),
                 None => self.text.extend_from_slice(line),
             }
         }
@@ -79,7 +85,9 @@ impl FrameEncoder {
     }
 
     fn clear(&mut self) {
+        self.known = KnownLines::default();
         self.numbers.clear();
+        self.parsed.clear();
         self.op_counts.clear();
         self.digits.clear();
         self.addresses = Default::default();
@@ -93,9 +101,16 @@ impl FrameEncoder {
         }
     }
 
+    /// Returns the number of the template of a call's line.
+    fn number_template(&mut self, line: &[u8]) -> Option<usize> {
+        let op_count = self.split.find_op_count(line)?;
+        let known = self.known.find_template(line, op_count, &self.parsed);
+        known.or_else(|| self.split_call(line, op_count))
+    }
+
     /// Takes a call's line apart and returns the number of its template.
-    fn split_call(&mut self, line: &[u8]) -> Option<usize> {
-        if !self.split.split_line(line) {
+    fn split_call(&mut self, line: &[u8], op_count: usize) -> Option<usize> {
+        if !self.split.split_line(line, op_count) {
             return None;
         }
         let template = &self.split.template;
@@ -106,6 +121,9 @@ impl FrameEncoder {
         if number == MAX_TEMPLATES {
             return None;
         }
+        let parsed = CallLineTemplate::parse_template(template)?;
+        self.known.add_template(number, &parsed);
+        self.parsed.push(parsed);
         self.numbers.insert(template.clone(), number);
         self.op_counts.push(Last::default());
         write_varint(template.len() as u64, &mut self.templates);
@@ -113,24 +131,28 @@ impl FrameEncoder {
         Some(number)
     }
 
-    fn add_numbers(&mut self, template: usize, keeps_addresses: bool) {
-        let mut runs = 0;
-        for &(hole, value) in &self.split.holes {
-            match hole {
-                Hole::Digits(_) => {
-                    if runs == self.digits.len() {
-                        self.digits.push(Default::default());
-                    }
-                    let (column, last) = &mut self.digits[runs];
-                    last.write_next(value, column);
-                    runs += 1;
-                }
-                Hole::OpCount => self.op_counts[template].write_next(value, &mut self.op_count),
-                Hole::Address(_) if keeps_addresses => {
-                    let (column, last) = &mut self.addresses;
-                    last.write_next(value, column);
-                }
-                Hole::Address(_) => {}
+    /// Adds the numbers of a line to their columns.
+    fn add_numbers(&mut self, number: usize, line: &[u8], keeps_addresses: bool) {
+        let template = &self.parsed[number];
+        if template.digits.len() > self.digits.len() {
+            self.digits
+                .resize_with(template.digits.len(), Default::default);
+        }
+        // An iterator over both would be a call where it is not inlined.
+        for (number, run) in template.digits.iter().enumerate() {
+            let (column, last) = &mut self.digits[number];
+            last.write_next(run.read_decimal(line), column);
+        }
+        let op_digits = template.op_count.map_or(0, |at| {
+            let digits = count_hex_at(line, at);
+            let value = DigitPlace { at, digits }.read_hex(line);
+            self.op_counts[number].write_next(value, &mut self.op_count);
+            digits
+        });
+        if keeps_addresses {
+            let (column, last) = &mut self.addresses;
+            for place in template.addresses_after(op_digits) {
+                last.write_next(place.read_hex(line), column);
             }
         }
     }
@@ -198,19 +220,23 @@ impl FrameColumns {
                 continue;
             };
             let template = templates.get(at).ok_or(PartDamage::Columns)?;
-            let mut runs = digits.iter_mut();
-            template.join_line(
-                |hole| match hole {
-                    Hole::Digits(_) => {
-                        let (column, last) = runs.next().ok_or(PartDamage::Columns)?;
-                        column.take_next(last)
-                    }
-                    Hole::OpCount => op_count.take_next(&mut op_counts[at]),
-                    Hole::Address(_) if keeps_addresses => addresses.0.take_next(&mut addresses.1),
-                    Hole::Address(_) => Ok(0),
-                },
-                out,
-            )?;
+            let op_count = match template.op_count {
+                Some(_) => op_count.take_next(&mut op_counts[at])?,
+                None => 0,
+            };
+            let (line, op_digits) = template.write_line(op_count, out);
+            if template.digits.len() > digits.len() {
+                return Err(PartDamage::Columns);
+            }
+            for (number, &place) in template.digits.iter().enumerate() {
+                let (column, last) = &mut digits[number];
+                place.write_decimal(column.take_next(last)?, line);
+            }
+            if keeps_addresses {
+                for place in template.addresses_after(op_digits) {
+                    place.write_hex(addresses.0.take_next(&mut addresses.1)?, line);
+                }
+            }
             out.push(b'\n');
             if out.len() > end {
                 return Err(PartDamage::Columns);
@@ -223,11 +249,15 @@ impl FrameColumns {
     fn read_templates(&self) -> Result<Vec<CallLineTemplate>, PartDamage> {
         let mut bytes = ColumnReader::new(&self.templates);
         let mut templates = Vec::new();
+        let mut text_bytes = 0;
         while !bytes.is_empty() {
             let len = bytes.take_length()?;
             let template = CallLineTemplate::parse_template(bytes.take_bytes(len)?);
-            templates.push(template.ok_or(PartDamage::Columns)?);
-            if templates.len() > MAX_TEMPLATES {
+            let template = template.ok_or(PartDamage::Columns)?;
+            // Each template has at least one line in the frame.
+            text_bytes += template.text.len();
+            templates.push(template);
+            if templates.len() > MAX_TEMPLATES || text_bytes > FRAME_TEXT_BYTES {
                 return Err(PartDamage::Columns);
             }
         }

@@ -25,8 +25,20 @@ pub(super) const ZSTD_LEVEL: i32 = 3;
 /// First bytes of an input that its hash is made of: INIT lines, and some hundreds of calls.
 pub(super) const HASHED_SOURCE_BYTES: usize = 64 << 10;
 
+/// The first number that eight digits cannot hold.
+pub(super) const EIGHT_DIGITS: u64 = 100_000_000;
+/// The first number that eight hexadecimal digits cannot hold.
+pub(super) const EIGHT_HEX_DIGITS: u64 = 1 << 32;
+
 /// Digits of an address, or of `opCount`.
 pub(super) const MAX_HEX_DIGITS: usize = 16;
+
+/// Bytes of a line that is known by its text: twice what a call's line has with a time stamp and a launcher's
+/// prefix. Longer ones are split.
+pub(super) const MAX_KNOWN_LINE_BYTES: usize = 512;
+
+/// Layouts of addresses that are tried on a line: a log has one, or a few if some addresses are null or short.
+pub(super) const MAX_ADDRESS_LAYOUTS: usize = 8;
 
 /// The version that is written, and the only one that is read.
 pub const PART_VERSION: u32 = 1;

@@ -16,16 +16,19 @@
 //! | 8 | the length of the totals, `NCPE` |
 
 mod columns;
+mod digits;
 mod frame;
+mod known_lines;
 mod limits;
 mod line_split;
+mod line_template;
 mod part_reader;
 mod part_writer;
 mod source_hash;
 
 pub use limits::PART_VERSION;
 pub use part_reader::{PartReader, read_part_facts};
-pub use part_writer::PartWriter;
+pub use part_writer::{PartText, write_part};
 pub use source_hash::hash_source;
 
 use super::coded::UnpackDamage;

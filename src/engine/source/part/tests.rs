@@ -1,6 +1,10 @@
+use super::known_lines::KnownLines;
+use super::line_split::SplitLine;
+use super::line_template::CallLineTemplate;
 use super::*;
 use crate::source::coded::UnpackDamageSlot;
 use proptest::prelude::*;
+use std::collections::HashMap;
 use std::io::{Cursor, Read};
 
 fn source(addresses: bool) -> PartSource {
@@ -16,13 +20,16 @@ fn source(addresses: bool) -> PartSource {
 }
 
 fn pack(text: &[u8], addresses: bool) -> Vec<u8> {
-    let mut part = Vec::new();
-    let mut writer = PartWriter::new().unwrap();
-    writer
-        .write_part(&source(addresses), &mut &text[..], &mut part, || {
-            (PartContents::default(), None)
-        })
-        .unwrap();
+    let pack = |jobs, text| {
+        let mut part = Vec::new();
+        let end = || (PartContents::default(), None);
+        write_part(&source(addresses), text, jobs, &mut part, end).unwrap();
+        part
+    };
+    let part = pack(1, PartText::Whole(text));
+    if text.len() > limits::FRAME_TEXT_BYTES / 2 {
+        assert!(part == pack(3, PartText::Read(Box::new(text))));
+    }
     part
 }
 
@@ -131,6 +138,70 @@ fn any_line() -> impl Strategy<Value = Vec<u8>> {
         Just(CALL.as_bytes().to_vec()),
     ];
     proptest::collection::vec(piece, 0..30).prop_map(|pieces| pieces.concat())
+}
+
+/// Lines of a few templates, with what may be taken for a number or for text: digits of an operation, a
+/// communicator that is null.
+fn any_call() -> impl Strategy<Value = String> {
+    let address = || {
+        prop_oneof![
+            9 => "0x7f[0-9a-f]{10}",
+            1 => "0x[0-9a-f]{15,18}",
+            1 => Just("(nil)".to_owned()),
+            1 => Just("0x7fAB".to_owned()),
+        ]
+    };
+    let one_of = |texts: &'static [&'static str]| proptest::sample::select(texts);
+    (
+        (
+            one_of(&["", "", " 9: ", "10: ", "1234567890123456789 "]),
+            one_of(&["n01:1:2", "n01:1:3", "n10:11:2", "a:11:2"]),
+            one_of(&["Send", "Send0", "Send7", "Send NCCL "]),
+            prop_oneof![4 => "[1-9a-f][0-9a-f]{0,3}", 1 => "0[0-9a-f]", 1 => "[0-9a-fA-F]{0,18}"],
+        ),
+        (address(), address(), one_of(&["7", "7", "80"])),
+        one_of(&["m 0x000000000000", "m 0x7f0000000001", " 0x7f0000000001"]),
+        (address(), one_of(&["", "", "", "\r", " opCount 5", "\u{1}"])),
+    )
+        .prop_map(|((stamp, name, op, at), (send, receive, n), comm, (stream, end))| {
+            format!(
+                "{stamp}{name} [0] NCCL INFO {op}: opCount {at} sendbuff {send} recvbuff {receive} \
+                 count {n} com{comm} [nranks=8] stream {stream}{end}"
+            )
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(700))]
+    #[test]
+    fn a_line_that_is_known_has_the_template_that_splitting_it_makes(
+        lines in proptest::collection::vec(any_call(), 1..90),
+        damage in proptest::option::of((0..9000_usize, any::<u8>())),
+    ) {
+        let mut text = lines.join("\n").into_bytes();
+        if let Some((at, byte)) = damage {
+            let at = at % text.len();
+            text[at] = byte;
+        }
+        prop_assert_eq!(unpack(&pack(&text, true)).unwrap(), &text[..]);
+        let (mut split, mut known) = (SplitLine::default(), KnownLines::default());
+        let (mut templates, mut numbers) = (Vec::new(), HashMap::new());
+        for line in text.split(|&byte| byte == b'\n') {
+            let Some(at) = split.find_op_count(line) else {
+                continue;
+            };
+            let found = known.find_template(line, at, &templates);
+            let number = split.split_line(line, at).then(|| {
+                let next = numbers.len();
+                *numbers.entry(split.template.clone()).or_insert(next)
+            });
+            if number == Some(templates.len()) {
+                templates.push(CallLineTemplate::parse_template(&split.template).unwrap());
+                known.add_template(templates.len() - 1, &templates[templates.len() - 1]);
+            }
+            prop_assert!(found.is_none() || found == number, "{:?}", String::from_utf8_lossy(line));
+        }
+    }
 }
 
 proptest! {
