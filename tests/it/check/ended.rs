@@ -273,7 +273,8 @@ fn a_few_lines_of_a_failed_job_have_an_answer() {
              ncclInvalidUsage: This usually reflects invalid usage of NCCL library.",
             "error nccl_error",
         ),
-        ("RuntimeError: x", "note not_checked"),
+        ("RuntimeError: x", "error rank_exception"),
+        ("a report on RuntimeError: x", "note not_checked"),
         (
             "[W socket.cpp:4] [c10d] The client socket has failed to connect to [n1]:29500",
             "note not_checked",

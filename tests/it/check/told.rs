@@ -10,7 +10,7 @@ fn findings(log: &str) -> (Vec<String>, Option<i32>) {
 }
 
 /// What each program prints, and the finding.
-const TOLD: [(&str, &str); 20] = [
+const TOLD: [(&str, &str); 22] = [
     (
         "gpu: Test CUDA failure common.cu:1030 'system not yet initialized'\n .. gpu pid 3018: Test failure common.cu:937\n",
         "error warn_cuda_fabric ",
@@ -106,9 +106,19 @@ const TOLD: [(&str, &str); 20] = [
         "h:1:2 [0] NCCL INFO bootstrap.cc:75 -> 6\nh:1:2 [0] NCCL INFO init.cc:1388 -> 6\n",
         "error nccl_error ",
     ),
-    // An error that the program caught long ago: its own exception is what ended it.
+    // An exception of the program's own, copied without its traceback.
     (
         "ValueError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!\n",
+        "error rank_exception ",
+    ),
+    (
+        "h:1:2 [0] misc/socket.cc:310 NCCL WARN socketFinalizeAccept: wrong type 4 != 3\n",
+        "error warn_socket_networks ",
+    ),
+    // A network that is not there, and another that is.
+    (
+        "h:1:2 [0] NCCL INFO transport/net_ib.cc:852 -> 3\nh:1:2 [0] NCCL INFO Failed to initialize NET plugin IB\n\
+         h:1:2 [0] NCCL INFO Using network Socket\n",
         "note not_checked ",
     ),
 ];
@@ -142,5 +152,22 @@ fn a_lost_peer_is_an_error_where_nccl_returned_one() {
     assert_eq!(
         findings(&(log.to_owned() + way)).0,
         ["error warn_peer_closed "]
+    );
+}
+
+#[test]
+fn functions_that_fail_while_connections_are_taken_down_are_no_error() {
+    let log = "h:1:2 [0] proxy.cc:1458 NCCL WARN [Service thread] Accept failed Resource temporarily unavailable\n\
+        h:3:4 [4] NCCL INFO misc/socket.cc:47 -> 3\nh:3:4 [4] NCCL INFO misc/socket.cc:550 -> 3\n";
+    let (found, code) = findings(log);
+    assert_eq!(
+        (found, code),
+        (
+            vec![
+                "note not_checked ".to_owned(),
+                "note shutdown_warns ".to_owned()
+            ],
+            Some(3)
+        )
     );
 }

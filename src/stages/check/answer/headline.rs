@@ -46,9 +46,13 @@ impl CheckSummary {
         if finding.severity == Severity::Error {
             return clause.to_owned();
         }
+        let judged = match self.is_empty() {
+            true => "not judged",
+            false => "no error found",
+        };
         match self.count_findings(Severity::Warning) {
-            1 => format!("no error found, one warning: {clause}"),
-            n => format!("no error found, {n} warnings; the first: {clause}"),
+            1 => format!("{judged}, one warning: {clause}"),
+            n => format!("{judged}, {n} warnings; the first: {clause}"),
         }
     }
 

@@ -279,7 +279,8 @@ impl JobEnds {
                 FailureLineText::Failed(what, who, says) => {
                     let raised = matches!(what, FailureCause::Exception | FailureCause::Repeated);
                     let traced = open.remove(&(line.at.input, who.rank));
-                    let is_told = who.rank.is_some() || names_gpu_error(says);
+                    let begins = line.text.trim_ascii_start().starts_with(says);
+                    let is_told = who.rank.is_some() || begins || names_gpu_error(says);
                     if raised && !traced && !(self.is_excerpt() && is_told) {
                         continue;
                     }

@@ -1,7 +1,8 @@
 //! The finding on an error that NCCL gave a program, where no line has NCCL's reason.
 
+use super::known_warns::{WarnRole, look_up_warn};
 use super::returned_errors::{ErrorWay, RelayedLine};
-use super::warnings::Warnings;
+use super::warnings::{WarningLines, Warnings};
 use crate::members::SpeakerProcess;
 use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Reason};
 use crate::stages::check::log::job_ends::JobEnds;
@@ -53,8 +54,10 @@ pub(crate) fn find_nccl_error(all: &Warnings, processes: &[SpeakerProcess]) -> O
         .filter(|(_, _, lines)| lines.result.is_some())
         .map(|(process, ..)| process)
         .collect();
+    let takes_down = takes_connections_down(all);
     let ways = all.returned.error_ways().filter(|(process, _, way)| {
         !answered.contains(process)
+            && (way.has_reached_program || !takes_down)
             && way.calls == 0
             && all.ends.is_idle_after(way.last)
             && !is_after_end(&all.ends, way.first)
@@ -123,6 +126,16 @@ pub(crate) fn find_nccl_error(all: &Warnings, processes: &[SpeakerProcess]) -> O
         finding.excuse(Reason::WentOn);
     }
     Some(finding)
+}
+
+/// True if all WARN lines are those of connections that are taken down: functions return errors then.
+fn takes_connections_down(all: &Warnings) -> bool {
+    let lines = all.lines_in_order();
+    let is_calm = |lines: &WarningLines| {
+        let known = look_up_warn(lines.nccl_text());
+        known.is_some_and(|known| matches!(known.role, WarnRole::Teardown | WarnRole::Harmless))
+    };
+    !lines.is_empty() && lines.iter().all(|(_, _, lines)| is_calm(lines))
 }
 
 /// The last WARN that programs relay; one that reports a failure has a finding of its own.

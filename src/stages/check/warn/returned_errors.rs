@@ -44,6 +44,8 @@ pub(crate) struct ErrorWay {
     pub last: FirstReportLine,
     /// Calls of the process after the last line; calls before it until all chunks are added.
     pub calls: u64,
+    /// A function that the program called returned it, or a thread that works for the program.
+    pub has_reached_program: bool,
 }
 
 /// An exception's text that goes on with NCCL's last WARN in the next line.
@@ -65,6 +67,8 @@ pub(crate) struct ReturnedErrors {
     /// The line at which a process began to take a communicator down: its functions return errors after it,
     /// since connections are closed.
     takedowns: BTreeMap<u32, FirstReportLine>,
+    /// The line at which a process last chose a network.
+    networks: BTreeMap<u32, FirstReportLine>,
     awaited: Vec<AwaitedWarn>,
     /// The first lines of the chunk that are not NCCL's: the chunk before may await one of them.
     heads: Vec<(FirstReportLine, Box<[u8]>)>,
@@ -166,9 +170,33 @@ impl ReturnedErrors {
                 place: clip_line(&place),
                 last: at,
                 calls,
+                has_reached_program: false,
             }
         });
         (way.last, way.calls) = (at, calls);
+        way.has_reached_program |= is_of_program(back);
+    }
+
+    /// Takes the line at which the chunk's process chose a network: what failed before and did not reach the
+    /// program was only a network that is not there.
+    pub(super) fn take_network(&mut self, process: u32, at: FirstReportLine) {
+        self.drop_handled(process);
+        self.networks.insert(process, at);
+    }
+
+    fn drop_handled(&mut self, process: u32) {
+        self.ways
+            .retain(|(of, _), way| *of != process || way.has_reached_program);
+    }
+
+    /// True if a process went on with another network after a line, and no error reached its program.
+    pub(crate) fn is_handled(&self, process: u32, at: FirstReportLine) -> bool {
+        let went_on = self
+            .networks
+            .get(&process)
+            .is_some_and(|network| *network > at);
+        let mut ways = self.ways.range((process, i32::MIN)..=(process, i32::MAX));
+        went_on && !ways.any(|(_, way)| way.has_reached_program)
     }
 
     /// Takes the line at which the chunk's process begins to abort or destroy a communicator.
@@ -203,6 +231,11 @@ impl ReturnedErrors {
         for (process, at) in part.takedowns {
             self.takedowns.entry(merged(process)).or_insert(placed(at));
         }
+        for (process, at) in part.networks {
+            let process = merged(process);
+            self.drop_handled(process);
+            self.networks.insert(process, placed(at));
+        }
         for ((process, code), mut way) in part.ways {
             let process = merged(process);
             (way.first, way.last) = (placed(way.first), placed(way.last));
@@ -216,6 +249,7 @@ impl ReturnedErrors {
             std::collections::btree_map::Entry::Occupied(mut known) => {
                 let known = known.get_mut();
                 (known.last, known.calls) = (way.last, way.calls);
+                known.has_reached_program |= way.has_reached_program;
             }
             std::collections::btree_map::Entry::Vacant(free) => {
                 free.insert(way);
@@ -232,6 +266,8 @@ impl ReturnedErrors {
             *first = at.min(*first);
         }
         self.takedowns = takedowns;
+        let networks = std::mem::take(&mut self.networks).into_iter();
+        self.networks = networks.map(|(process, at)| (real(process), at)).collect();
         let mut ways: Vec<_> = std::mem::take(&mut self.ways).into_iter().collect();
         ways.sort_by_key(|(_, way)| way.first);
         for ((process, code), mut way) in ways {
@@ -260,6 +296,16 @@ impl ReturnedErrors {
         });
         ways.map(|(&(process, code), way)| (process, code, way))
     }
+}
+
+/// True for a function of NCCL's interface, or a thread whose errors the program is given.
+fn is_of_program(back: &ErrorReturn<'_>) -> bool {
+    const FILES: [&[u8]; 4] = [b"init.cc", b"group.cc", b"enqueue.cc", b"collectives.cc"];
+    let is_file = FILES.iter().any(|file| back.file.ends_with(file));
+    is_file
+        || back
+            .thread
+            .is_some_and(|thread| !thread.starts_with(b"Service"))
 }
 
 fn clip_line(line: &[u8]) -> Box<[u8]> {

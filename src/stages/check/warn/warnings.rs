@@ -79,6 +79,10 @@ impl WarnPartial {
         }
         match &said.message {
             NcclMessage::Warn(warn) => self.take_warn(said, warn),
+            NcclMessage::Net(NetMessage::Network(_)) => {
+                let at = FirstReportLine::in_chunk(said.line);
+                self.returned.take_network(said.process, at);
+            }
             NcclMessage::Net(NetMessage::Nics(nics)) => self.take_nic_addresses(said, nics),
             NcclMessage::Return(back) => {
                 let calls = self.calls.get(said.process as usize).copied().unwrap_or(0);

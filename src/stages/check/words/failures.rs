@@ -101,6 +101,46 @@ fn describe_signal(number: i32) -> String {
     format!("signal {number} ({name})")
 }
 
+/// Words of exceptions, each with the advice. An exception of another kind is its process's own.
+const EXCEPTION_ADVICE: [(&[&str], &str); 4] = [
+    (
+        &["Timed out", "timed out", "Timeout", "timeout"],
+        "this process waited for others in vain: look at the ranks that did not come, and at their traceback",
+    ),
+    (
+        &[
+            "mismatch between collectives",
+            "running inconsistent collective",
+        ],
+        "compare the branches of the program that lead these ranks to different calls",
+    ),
+    (
+        &["undefined symbol: nccl"],
+        "the NCCL library that is loaded is older than the program needs: look for a second libnccl.so.2 \
+         (LD_LIBRARY_PATH, another package of NCCL), as ldd shows it",
+    ),
+    (
+        &[
+            "CUDA error",
+            "device-side assert",
+            "stream synchronize failed",
+        ],
+        "an error of the GPU is reported to a later call: run with CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer to find \
+         where it arises",
+    ),
+];
+
+fn advise_by_exception(says: &[u8]) -> &'static str {
+    let has = |word: &&str| memchr::memmem::find(says, word.as_bytes()).is_some();
+    let known = EXCEPTION_ADVICE
+        .iter()
+        .find(|(words, _)| words.iter().any(|word| has(&word)));
+    known.map_or(
+        "look at its traceback; errors of other ranks after it may only follow from it",
+        |(_, advice)| advice,
+    )
+}
+
 /// Returns the kind of a failure, its sentence and the advice.
 pub(in crate::stages::check) fn describe_failure(
     failure: &ReportedFailure,
@@ -112,7 +152,7 @@ pub(in crate::stages::check) fn describe_failure(
         FailureCause::Exception => (
             Kind::RankException,
             format!("{who} raised {}", quote_text(failure.says.trim_ascii())),
-            "look at its traceback: the other ranks only lost this peer",
+            advise_by_exception(&failure.says),
         ),
         FailureCause::OutOfMemory => (
             Kind::HostOutOfMemory,

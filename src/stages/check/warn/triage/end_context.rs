@@ -2,7 +2,7 @@
 //! which it went on.
 
 use super::group_findings::is_error_result;
-use super::{Triage, WarningGroup};
+use super::{ProcessWarning, Triage, WarningGroup};
 use crate::grammar::ending::FailureMode;
 use crate::stages::check::finding::{Confidence, Finding, LineSpot, Severity};
 use crate::stages::check::log::{job_end_lines::JobEndLine, job_ends::JobEnds};
@@ -82,6 +82,14 @@ impl<'a> Triage<'a> {
         // Harmless lines of high confidence end no job.
         if finding.severity == Severity::Note && finding.sure == Confidence::High {
             return;
+        }
+        let is_handled = |member: &ProcessWarning<'a>| {
+            let of = |process| self.all.returned.is_handled(process, member.seen.last);
+            member.process.is_some_and(of)
+        };
+        if finding.severity == Severity::Error && group.members.iter().all(is_handled) {
+            finding.severity = Severity::Warning;
+            finding.why += "; its process went on with another network";
         }
         let last = group.members.iter().map(|member| member.seen.last).max();
         let went_on = last.and_then(|last| self.job_ends().done_line_after(last));
