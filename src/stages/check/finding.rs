@@ -224,6 +224,8 @@ pub enum Reason {
     },
     /// The dumps of the flight recorder show it too: a clause.
     DumpsShow(String),
+    /// The answers of RAS or the stacks show it too: a clause.
+    StatesShow(String),
     /// The lines of PyTorch's watchdog show it too: a clause.
     WatchdogShows(String),
     /// The records show different sizes.
