@@ -139,13 +139,17 @@ pub fn parse_stacks(bytes: &[u8], name: &str) -> ReadStacks {
             }
         }
     };
-    let is_alone = |of: &[ProcessStacks]| of.iter().all(|process| process.pid == of[0].pid);
-    let is_one = is_alone(&read.processes);
+    let pids = read.processes.iter().map(|process| process.pid);
+    let is_one = pids.clone().all(|pid| Some(pid) == pids.clone().next());
+    // With `--subprocesses` the process comes before its workers.
+    let first = read.processes.first().and_then(|process| process.pid);
     for process in &mut read.processes {
         process.find_main_thread();
-        if is_one && process.rank.is_none() {
-            process.rank = naming::find_rank_in_name(name, process.pid);
-        }
+        process.rank = process.rank.or_else(|| match is_one {
+            true => naming::find_rank_in_name(name, process.pid),
+            false if process.pid == first => naming::find_word_rank_in_name(name),
+            false => None,
+        });
     }
     read
 }
@@ -174,6 +178,9 @@ mod tests {
         );
         let two = format!("{one}{}", one.replace("603", "604"));
         let read = parse_stacks(two.as_bytes(), "stack.rank3.txt");
+        let ranks = read.processes.iter().map(|p| p.rank);
+        assert_eq!(ranks.collect::<Vec<_>>(), [Some(3), None]);
+        let read = parse_stacks(two.as_bytes(), "stack.3.txt");
         assert_eq!(
             read.processes.iter().map(|p| p.rank).collect::<Vec<_>>(),
             [None, None]

@@ -14,6 +14,11 @@ pub(super) fn find_rank_in_name(name: &str, pid: Option<u64>) -> Option<u32> {
     })
 }
 
+/// Finds the rank in the name of a file after the word `rank`.
+pub(super) fn find_word_rank_in_name(name: &str) -> Option<u32> {
+    find_named_rank(name.rsplit(['/', '\\']).next().unwrap_or(name))
+}
+
 /// Finds the rank in a line that a person's script printed before the stacks: `=== rank 3 ===`.
 pub(super) fn find_rank_in_line(line: &str) -> Option<u32> {
     (line.len() <= MAX_RANK_LINE_BYTES).then(|| find_named_rank(line))?

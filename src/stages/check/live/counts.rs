@@ -89,17 +89,21 @@ impl<'s> CountComparison<'s> {
                 continue;
             }
             for one in &groups {
-                for other in &groups {
-                    match compare_counts(one.counts, other.counts) {
-                        CountOrder::Level => continue,
-                        CountOrder::Behind => &mut compared.behind,
-                        CountOrder::Ahead => &mut compared.ahead,
-                        CountOrder::Mixed => {
-                            compared.behind.extend(one.members.keys().cloned());
-                            &mut compared.ahead
-                        }
-                    }
-                    .extend(one.members.keys().cloned());
+                let orders = groups
+                    .iter()
+                    .map(|other| compare_counts(one.counts, other.counts));
+                let orders: Vec<CountOrder> = orders.collect();
+                let has = |order| {
+                    orders
+                        .iter()
+                        .any(|of| [order, CountOrder::Mixed].contains(of))
+                };
+                let members = || one.members.keys().cloned();
+                if has(CountOrder::Behind) {
+                    compared.behind.extend(members());
+                }
+                if has(CountOrder::Ahead) {
+                    compared.ahead.extend(members());
                 }
             }
             compared.differences.push(CountDifference {
@@ -148,20 +152,6 @@ impl<'s> CountComparison<'s> {
 
     /// Measures how odd `processes` are; `votes` communicators of the same kind show it.
     fn measure_odd(&self, processes: &BTreeSet<LiveProcess>, votes: usize) -> OddProcesses {
-        let is_odd = |group: &&CountGroup<'_>| {
-            let mut members = group.members.keys();
-            members.any(|process| processes.contains(process))
-        };
-        let calls_apart = |difference: &CountDifference<'_>| {
-            let groups = &difference.groups;
-            let own = groups.iter().find(is_odd)?;
-            let other = groups.iter().find(|group| !is_odd(group))?;
-            (groups.len() == 2).then(|| difference_in_calls(own.counts, other.counts))
-        };
-        let is_single_call = match &self.differences[..] {
-            [only] => calls_apart(only) == Some(1),
-            _ => false,
-        };
         let has_majority = |difference: &CountDifference<'_>| {
             let groups = difference.groups.iter();
             let all: usize = groups.map(|group| group.members.len()).sum();
@@ -169,9 +159,20 @@ impl<'s> CountComparison<'s> {
         };
         OddProcesses {
             processes: processes.clone(),
-            is_single_call,
+            is_single_call: self.differs_by_one_call(),
             is_everywhere: self.is_odd_in_all(processes),
             is_certain: votes >= MIN_SURE_VOTES || self.differences.iter().any(has_majority),
+        }
+    }
+
+    /// True if all that differs is one operation of one communicator.
+    pub(super) fn differs_by_one_call(&self) -> bool {
+        match &self.differences[..] {
+            [only] => match &only.groups[..] {
+                [one, other] => difference_in_calls(one.counts, other.counts) == 1,
+                _ => false,
+            },
+            _ => false,
         }
     }
 

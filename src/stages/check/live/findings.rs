@@ -7,7 +7,7 @@ use super::stack_groups::{LiveStack, StackGroup};
 use super::wait_functions::{StackPlace, describe_place};
 use super::{LiveJudge, ShownFinding};
 use crate::formats::ras::RasRank;
-use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind};
+use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Reason};
 use crate::stages::check::wording::{name_result, number_and_noun};
 use crate::stages::net::net_stage::FirstReportLine;
 use std::collections::BTreeSet;
@@ -54,27 +54,17 @@ impl LiveJudge<'_> {
             _ if only.is_none() => sure = sure.max(Confidence::Medium),
             _ => {}
         }
-        let name = match only {
-            Some(process) => self.names.describe_process(process),
-            None => list_processes(&odd.processes),
-        };
-        let clause = self.describe_counts(first, &name)?;
-        let place = group
-            .map(|group| self.describe_stack(group))
-            .unwrap_or_default();
+        let clause = self.describe_odd(&odd.processes, kind, is_named || only.is_none())?;
+        let place = group.map(|group| self.describe_places(group));
+        let place = place.unwrap_or_default();
         let about = match only.filter(|_| is_named) {
             Some(process) => self.names.about_process(process),
             None => About::default(),
         };
-        let more = match (
-            kind,
-            self.compared.map_or(0, |of| of.differences_of(first).len()),
-        ) {
-            (_, 0 | 1) => String::new(),
-            (Kind::RankAhead, n) => {
-                format!("; ahead on {}", number_and_noun(n as u64, "communicator"))
-            }
-            (_, n) => format!("; behind on {}", number_and_noun(n as u64, "communicator")),
+        let all = self.compared?.differences_of(first).len() as u64;
+        let more = match all.saturating_sub(1) {
+            0 => String::new(),
+            n => format!("; so on {}", number_and_noun(n, "other communicator")),
         };
         Some(ShownFinding {
             ranks: self
@@ -86,10 +76,35 @@ impl LiveJudge<'_> {
                 why,
                 advice: self.advise(is_named && group.is_none()),
                 evidence: self.count_evidence(&odd.processes),
+                reasons: group.map(|_| Reason::StackKnown).into_iter().collect(),
                 ..Finding::of_kind(kind, sure, format!("{clause}{place}{more}"))
             },
             clause: format!("{clause}{place}"),
         })
+    }
+
+    /// `rank 0 (pid 603 on 10.0.0.1) is behind: it launched 10 AllReduce on ..`. A process without blame waits itself.
+    fn describe_odd(
+        &self,
+        processes: &BTreeSet<LiveProcess>,
+        kind: Kind,
+        is_blamed: bool,
+    ) -> Option<String> {
+        let first = processes.first()?;
+        let is_one = processes.len() == 1;
+        let (name, it, be) = match is_one {
+            true => (self.names.describe_process(first), "it", "is"),
+            false => (list_processes(processes), "they", "are"),
+        };
+        let counts = self.describe_counts(first, it)?;
+        let what = match (kind, is_blamed) {
+            (Kind::RankAhead, _) => "ahead",
+            (_, true) => "behind",
+            (_, false) => {
+                "behind but waits for its GPU itself, maybe for a message of another rank"
+            }
+        };
+        Some(format!("{name} {be} {what}: {counts}"))
     }
 
     /// The finding on two ranks, or groups, that differ. The stack of the one that waits in a call of its own decides.
@@ -116,13 +131,13 @@ impl LiveJudge<'_> {
             (false, true) => return self.odd_finding(&odd(ahead), Kind::RankAhead),
             _ => {}
         }
-        let clause = self.describe_counts(first, &list_processes(behind))?;
+        let (name, other) = (list_processes(behind), list_processes(ahead));
+        let clause = self.describe_counts(first, &name)?;
         let both = behind | ahead;
-        let says = format!(
-            "{clause}; either {} left a call out or {} made one more",
-            list_processes(behind),
-            list_processes(ahead)
-        );
+        let says = match self.compared?.differs_by_one_call() {
+            true => format!("{clause}; either {name} left a call out or {other} made one more"),
+            false => format!("{clause}; {name} may wait in a call that {other} did not make"),
+        };
         Some(ShownFinding {
             ranks: BTreeSet::new(),
             finding: Finding {
@@ -196,7 +211,18 @@ impl LiveJudge<'_> {
         each.first()?.describe_difference(process, name)
     }
 
-    /// `; it is in layer (train.py:39)`.
+    /// `; it is in barrier from train.py:84; ranks 0-4 are in synchronize from train.py:76`.
+    fn describe_places(&self, own: &StackGroup<'_>) -> String {
+        let mut places = format!("; it is {}", own.words);
+        if let Some(largest) = self.groups.groups.first()
+            && largest.processes != own.processes
+        {
+            places += &self.describe_stack(largest);
+        }
+        places
+    }
+
+    /// `; rank 0 is in layer (train.py:39)`.
     pub(super) fn describe_stack(&self, group: &StackGroup<'_>) -> String {
         let all = group.processes.iter().copied();
         let is = if group.processes.len() == 1 {
@@ -223,9 +249,13 @@ impl LiveJudge<'_> {
             (false, _) => TAKE_ANOTHER.to_owned(),
             (true, true) => String::new(),
             (true, false) if self.stacks.is_empty() => {
-                "take the stacks of all ranks (py-spy dump --pid PID) and check them with these answers".to_owned()
+                "take the stacks of all ranks (py-spy dump) and check them with these answers"
+                    .to_owned()
             }
-            (true, false) => "look at these lines of the program: which ranks come to them, and in which order".to_owned(),
+            (true, false) => {
+                "look at these lines of the program: which ranks come to them, and in which order"
+                    .to_owned()
+            }
         }
     }
 

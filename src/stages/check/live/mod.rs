@@ -185,6 +185,11 @@ fn collect_stacks<'s>(
             }
         }
     }
+    // Workers of a rank, such as those that load its data, have no rank.
+    let is_ranked = |process: &LiveProcess| matches!(process, LiveProcess::Rank(_));
+    if stacks.keys().any(is_ranked) {
+        stacks.retain(|process, _| is_ranked(process));
+    }
     stacks
 }
 

@@ -208,7 +208,7 @@ impl<'a> ProcessNames<'a> {
                     None => format!("rank {rank}"),
                 },
             },
-            LiveProcess::Process(process) => format!("the process {}", place(process)),
+            LiveProcess::Process(process) => format!("process {} on {}", process.pid, process.host),
             LiveProcess::Pid(pid) => format!("process {pid}"),
             LiveProcess::Member(id, rank) => format!("rank {rank} of communicator {id}"),
             LiveProcess::Unnamed(_) => "a process".to_owned(),

@@ -7,7 +7,7 @@ use super::movement::Movement;
 use super::process_names::{LiveProcess, list_processes};
 use super::wait_functions::StackPlace;
 use super::{LiveJudge, ShownFinding};
-use crate::stages::check::finding::{About, Confidence, Finding, Kind};
+use crate::stages::check::finding::{About, Confidence, Finding, Kind, Reason};
 use crate::stages::check::wording::number_and_noun;
 use std::collections::BTreeSet;
 
@@ -61,8 +61,9 @@ impl LiveJudge<'_> {
         let (sure, stopped) = match self.is_stopped() {
             true if only.is_some() => (Confidence::High, "the job did not move"),
             true => (Confidence::Medium, "the job did not move"),
+            // While a job runs, most ranks wait for the slowest one at most times.
             false => (
-                Confidence::Medium,
+                Confidence::Low,
                 "stacks of one time do not show whether the job stopped",
             ),
         };
@@ -74,10 +75,16 @@ impl LiveJudge<'_> {
             finding: Finding {
                 about: only.map_or_else(About::default, |of| self.names.about_process(of)),
                 why: format!(
-                    "the stacks show that it does not wait as the others do, and {stopped}"
+                    "the stack shows that it does not wait as the others do, and {stopped}"
                 ),
-                advice: format!("look at why the program is there: {}", group.words),
+                advice: match self.is_stopped() {
+                    true => format!("look at why the program is {}", group.words),
+                    false => "take the stacks of all ranks again some seconds later and check both together: a rank \
+                              that is at the same place has stopped"
+                        .to_owned(),
+                },
                 evidence,
+                reasons: vec![Reason::StackKnown],
                 ..Finding::of_kind(Kind::RankBehind, sure, clause.clone())
             },
             clause,
