@@ -51,6 +51,10 @@ use std::process::ExitCode;
 /// between the ranks of a communicator, how many calls ended, and operations of the proxy thread that did
 /// not (unfinished_traffic).
 ///
+/// What a job answers while it hangs is read too: NCCL's RAS (ncclras, text or JSON; take two answers some
+/// seconds apart) and stacks of its processes (py-spy dump, gdb, faulthandler). They show which rank is behind,
+/// dead or missing, and the line of the program at which it is (stack_groups groups the processes).
+///
 /// Rows (--format csv, jsonl, table) have severity (error, warning, note), finding (a stable
 /// word), says (the finding as a sentence), host, pid, rank, comm_id, seq and step as in the call
 /// table, sure (the confidence: high, medium, low), why, advice, and the first line that shows it:

@@ -226,8 +226,14 @@ impl Provides {
     /// Calls of MPI, whose communicators have no id and whose processes have no number.
     pub const MPI: Provides = Provides(1 << 16);
 
+    /// The state of a job that runs, as NCCL's RAS collected it: see [`ras`](super::ras).
+    pub const LIVE_STATE: Provides = Provides(1 << 17);
+
+    /// The stacks of processes: see [`stacks`](super::stacks).
+    pub const STACKS: Provides = Provides(1 << 18);
+
     /// Each part by its name.
-    const PART_NAMES: [(Provides, &str); 16] = [
+    const PART_NAMES: [(Provides, &str); 18] = [
         (Provides::CALLS, "calls"),
         (Provides::TIMED, "times of calls"),
         (Provides::RECORDED, "records"),
@@ -244,6 +250,8 @@ impl Provides {
         (Provides::CUDA, Provides::CUDA_PART_NAME),
         (Provides::ACCESSES, Provides::ACCESSES_PART_NAME),
         (Provides::MPI, "calls of MPI"),
+        (Provides::LIVE_STATE, "states of ranks"),
+        (Provides::STACKS, "stacks of processes"),
     ];
 
     /// These parts and `other`.

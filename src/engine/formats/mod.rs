@@ -9,8 +9,10 @@ mod inspector;
 mod mpi;
 pub mod open;
 pub mod profiler;
+pub mod ras;
 pub mod rows;
 pub mod snoopie;
+pub mod stacks;
 mod unsupported_text;
 mod whole_number;
 
@@ -87,6 +89,12 @@ formats! {
         OldSnoopie: snoopie::OLD_LOG, snoopie::SnoopieFormat;
     }
     ordered {
+        ras::TEXT, ordered::refuse_without_calls;
+        ras::JSON, ordered::refuse_without_calls;
+        stacks::PY_SPY, ordered::refuse_without_calls;
+        stacks::PY_SPY_JSON, ordered::refuse_without_calls;
+        stacks::GDB, ordered::refuse_without_calls;
+        stacks::FAULTHANDLER, ordered::refuse_without_calls;
         flight::PICKLE, flight::read_calls;
         flight::JSON, flight::read_calls;
         profiler::FORMAT, profiler::read_calls;
@@ -226,7 +234,9 @@ mod tests {
     fn a_part_of_a_head_is_undecided_or_decides_as_the_head_does() {
         let trace = "{\"name\": \"Group\", \"cat\": \"GROUP\", \"ph\": \"b\", \"id\": 0, \"pid\": 7, \
                      \"tid\": 1, \"ts\": 46.244980, \"args\": {\"groupId\": 0}},\n";
-        let texts: [&[u8]; 9] = [
+        let ras = "NCCL version 2.28.9 compiled with CUDA 13.0\nCUDA runtime version 13000, driver \
+                   version 13000\n\nJob summary\n===========\n";
+        let texts: [&[u8]; 16] = [
             b"step,op,count,datatype\n1,Send,1,int8\n",
             b"{\"step\":1,\"loss\":2.5}\n{\"step\":2,\"loss\":2.4}\n",
             b"[0] one\nh:1:2 [0] NCCL INFO x\n",
@@ -236,6 +246,13 @@ mod tests {
             b"\x80\x02}q\x00(X\x07\x00\x00\x00versionq\x01\n\npg_config}pg_status",
             b"{\n\"schemaVersion\": 1,\n\"traceEvents\": []\n}\n",
             trace.as_bytes(),
+            ras.as_bytes(),
+            b"Fri Nov 27 20:56:54 UTC 2026\n#0-0 (42f187a69ed99798) MISMATCH\n",
+            b"NCCL version 2.21.5+cuda12.4\nh:1:2 [0] NCCL INFO x\n",
+            b"{\n\"nccl_version\": \"2.28.9\",\n\"communicators_count\": 1\n\"communicators\": [\n]}\n",
+            b"rank 3\nProcess 603: python3 train.py\nPython v3.12.3\n\nThread 603 (idle): \"M\"\n",
+            b"[New LWP 604]\n\nThread 1 (Thread 0x7f00 (LWP 603)):\n#0  0x1 in f ()\n",
+            b"Thread 0x00007f01 (most recent call first):\n  File \"a.py\", line 355 in wait\n",
         ];
         for text in texts {
             for needs in [Provides::CALLS, Provides::STEP_LINES] {

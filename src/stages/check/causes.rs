@@ -264,7 +264,8 @@ impl CauseRow {
         let effect = findings[at].clone();
         let cause = &mut findings[cause];
         let dead = effect.dead_ranks().map(Reason::PrintedNothing);
-        let is_shown = |reason: &Reason| matches!(reason, Reason::DumpsShow(_));
+        let is_shown =
+            |reason: &Reason| matches!(reason, Reason::DumpsShow(_) | Reason::StatesShow(_));
         let shown = effect.reasons.into_iter().filter(is_shown);
         cause.reasons.extend(dead.into_iter().chain(shown));
         cause.sure = cause.sure.min(effect.sure);

@@ -224,6 +224,10 @@ pub enum Reason {
     },
     /// The dumps of the flight recorder show it too: a clause.
     DumpsShow(String),
+    /// The answers of RAS or the stacks show it too: a clause.
+    StatesShow(String),
+    /// The stack of the process is among the inputs.
+    StackKnown,
     /// The lines of PyTorch's watchdog show it too: a clause.
     WatchdogShows(String),
     /// The records show different sizes.

@@ -94,6 +94,8 @@ kinds! {
     RanksPart: Note = "ranks_part",
     /// The last calls of each rank.
     LastCalls: Note = "last_calls",
+    /// What the main threads of the processes are in.
+    StackGroups: Note = "stack_groups",
     /// NCCL's profiler has operations without an end.
     UnfinishedTraffic: Note = "unfinished_traffic",
     /// A process raised an exception.

@@ -12,6 +12,7 @@
 //! | `warn` | what NCCL reports: WARN lines by their first cause |
 //! | `records` | what records of NCCL Inspector and of the profiler plugin show |
 //! | `dumps` | what the dumps of PyTorch's flight recorder show of each rank's last calls |
+//! | `live` | what the answers of NCCL's RAS and the stacks of processes show of a job that hangs |
 //! | `watchdog` | what PyTorch's watchdog reports, and the calls it waited for |
 //! | `questions` | one table of those that need only what was gathered: hosts, settings, steps |
 //! | `log` | whether the log is whole, which jobs it holds and how they ended |
@@ -24,6 +25,7 @@ pub(crate) mod evidence;
 pub(crate) mod finding;
 pub mod kind;
 pub(crate) mod limits;
+mod live;
 mod log;
 mod questions;
 pub(crate) mod ranks;
@@ -47,7 +49,8 @@ use crate::stages::net::fact::NetFactKind;
 use crate::stages::net::table::{self, NetFacts};
 use answer::{actors, coverage::LineKinds, expect::LogFacts, judged::JudgedParts, summary};
 use dumps::FlightDumps;
-use finding::{Confidence, Evidence, Finding, Kind, LineSpot, Severity, WarnKind};
+use finding::{Confidence, Evidence, Finding, Kind, LineSpot, Reason, Severity, WarnKind};
+use live::LiveStates;
 use log::first_failure::FailureEvidence;
 pub(crate) use log::first_failure::failed_process::correct_end_advice;
 use log::nothing_to_check;
@@ -147,6 +150,7 @@ pub(crate) fn check_and_keep_gathered(
 struct RecorderInputs {
     dumps: FlightDumps,
     records: CollectiveRecords,
+    live: LiveStates,
 }
 
 impl RecorderInputs {
@@ -161,6 +165,8 @@ impl RecorderInputs {
         match recorder {
             RecorderKind::Flight => self.dumps.load_dump(known.input(), report),
             RecorderKind::Nccl => self.records.read_records(known, options, report),
+            RecorderKind::Ras => self.live.load_ras(known.input(), report),
+            RecorderKind::Stacks => self.live.load_stacks(known.input(), report),
         }
     }
 
@@ -171,13 +177,28 @@ impl RecorderInputs {
         findings: &mut Vec<Finding>,
         report: &Report,
     ) -> Vec<String> {
-        let RecorderInputs { dumps, records } = self;
-        let names = dumps.names().chain(records.names()).cloned().collect();
-        let first = u32::try_from(seen.inputs.len()).unwrap_or(u32::MAX);
-        let shown = dumps.into_finding(first, report);
+        let RecorderInputs {
+            dumps,
+            records,
+            live,
+        } = self;
+        let before = dumps.names().chain(records.names());
+        let mut names: Vec<String> = before.cloned().collect();
+        let number = |inputs: usize| u32::try_from(inputs).unwrap_or(u32::MAX);
+        let shown = dumps.into_finding(number(seen.inputs.len()), report);
         let rank = |finding: &Finding| actors::find_rank_in_job(&seen.found, finding);
-        dumps::merge_dump_finding(findings, shown, rank);
+        dumps::merge_shown_finding(findings, shown, Reason::DumpsShow, rank);
         records.merge_record_findings(findings, report);
+        let first_live = number(seen.inputs.len() + names.len());
+        names.extend(live.names().cloned());
+        let is_failed = findings.iter().any(|f| f.severity == Severity::Error);
+        let live = live.find_causes(first_live, &seen.found, is_failed);
+        for shown in live.causes {
+            dumps::merge_shown_finding(findings, Some(shown), Reason::StatesShow, rank);
+        }
+        let is_answered = findings.iter().any(|f| f.severity == Severity::Error);
+        let is_new = |note: &Finding| note.kind != Kind::NotChecked || !is_answered;
+        findings.extend(live.notes.into_iter().filter(is_new));
         names
     }
 }

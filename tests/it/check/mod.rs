@@ -12,6 +12,7 @@ mod records;
 mod reports;
 mod said;
 mod starts;
+mod states;
 mod taken;
 mod told;
 mod uneven;

@@ -38,7 +38,7 @@ impl InputOpener<'_> {
         if self.recorded {
             let found = recognise::wait_for_format(&input, Provides::CALLS)?;
             if recognise::recorder_of_format(found.format).is_some() {
-                needs = Provides::CALLS;
+                needs = found.format.tells;
             }
         }
         recognise::recognise_input(origin, input, needs)

@@ -174,7 +174,9 @@ pub(super) fn missing_part_error(name: &str, format: &InputFormat, part: &str) -
 }
 
 /// The program that reads an input with these parts: the first whose parts it has.
-const READERS: [(Provides, &str); 7] = [
+const READERS: [(Provides, &str); 9] = [
+    (Provides::LIVE_STATE, "nccl-check"),
+    (Provides::STACKS, "nccl-check"),
     (Provides::GPU, "nccl-overlap"),
     (Provides::PROXY, "nccl-proxy"),
     (Provides::CUDA, "nccl-cuda"),
@@ -184,13 +186,17 @@ const READERS: [(Provides, &str); 7] = [
     (Provides::TIMED, "nccl-ops --time"),
 ];
 
-/// The tool that recorded calls beside a log.
+/// The tool that recorded calls, or the state of a job, beside a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecorderKind {
     /// PyTorch's flight recorder.
     Flight,
     /// NCCL Inspector, or NCCL's profiler plugin.
     Nccl,
+    /// NCCL's RAS.
+    Ras,
+    /// A tool that prints the stacks of processes.
+    Stacks,
 }
 
 /// Opens a plain file that is a record of calls; `None` for any other input. A pipe is opened in its turn
@@ -243,6 +249,8 @@ pub(super) fn recorder_of_format(format: &InputFormat) -> Option<RecorderKind> {
     match format.name {
         "flight" => Some(RecorderKind::Flight),
         "inspector" | "profiler" => Some(RecorderKind::Nccl),
+        "ras" => Some(RecorderKind::Ras),
+        "stacks" => Some(RecorderKind::Stacks),
         _ => None,
     }
 }
@@ -281,6 +289,7 @@ mod tests {
                     "profiler",
                     "cuda",
                     "snoopie",
+                    "ras",
                 ]) {
                     files(&path, all);
                 }

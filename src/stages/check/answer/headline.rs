@@ -2,7 +2,7 @@
 
 use super::coverage::rerun_environment;
 use crate::stages::check::CheckSummary;
-use crate::stages::check::finding::{Finding, Kind, Severity};
+use crate::stages::check::finding::{Finding, Kind, Reason, Severity};
 
 /// The answer of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -126,7 +126,8 @@ pub(crate) fn first_clause(says: &str) -> &str {
 /// The command that shows where a process that stopped is.
 fn show_stack(finding: &Finding) -> Option<String> {
     let about = &finding.about;
-    let pid = about.pid.filter(|_| finding.kind.is_stop())?;
+    let needs_stack = finding.kind.is_stop() && !finding.reasons.contains(&Reason::StackKnown);
+    let pid = about.pid.filter(|_| needs_stack)?;
     let host = std::str::from_utf8(about.host.as_deref()?).ok()?;
     is_plain_word(host).then(|| format!("ssh {host} py-spy dump --pid {pid}"))
 }

@@ -5,7 +5,7 @@ use super::entry_text::{describe_entry, describe_source_or_why, list_ranks};
 use super::job::GroupDumpCalls;
 use super::programs::DumpPrograms;
 use super::waits::{CommonWait, DumpWait};
-use super::{DumpFinding, DumpJudge};
+use super::{DumpJudge, ShownFinding};
 use crate::calls::compare::Deviation;
 use crate::calls::usual::Basis;
 use crate::calls::wait::WaitCircle;
@@ -20,7 +20,7 @@ impl DumpJudge<'_, '_> {
         &self,
         grouped: &GroupDumpCalls<'_>,
         differs: &DumpCallDifference<'_>,
-    ) -> DumpFinding {
+    ) -> ShownFinding {
         let (odd, other) = differs.sides;
         let is_line = differs.kind == Kind::LineMismatch;
         let seq = differs.seq;
@@ -63,7 +63,7 @@ impl DumpJudge<'_, '_> {
             _ => format!("PyTorch's call {seq} of {}", grouped.describe_group()),
         };
         let says = format!("{what} differs between ranks: {clause}{shift}");
-        DumpFinding {
+        ShownFinding {
             ranks: who,
             finding: Finding {
                 about: About::of_pytorch_call(rank, seq),
@@ -76,7 +76,7 @@ impl DumpJudge<'_, '_> {
         }
     }
 
-    pub(super) fn behind_finding(&self, wait: &DumpWait<'_>) -> DumpFinding {
+    pub(super) fn behind_finding(&self, wait: &DumpWait<'_>) -> ShownFinding {
         let (seq, call, who) = (wait.seq, wait.call, &wait.free);
         let first = who.first().copied().unwrap_or_default();
         let last = self.last_call(first);
@@ -110,7 +110,7 @@ impl DumpJudge<'_, '_> {
                  job still ran",
             ),
         };
-        DumpFinding {
+        ShownFinding {
             ranks: who.clone(),
             finding: Finding {
                 about: About::of_pytorch_call(Some(first).filter(|_| who.len() == 1), seq),
@@ -130,7 +130,7 @@ impl DumpJudge<'_, '_> {
         &self,
         programs: &DumpPrograms<'_, '_>,
         circle: &WaitCircle,
-    ) -> Option<DumpFinding> {
+    ) -> Option<ShownFinding> {
         let blamed = programs.build_replay().find_circle_blame(circle)?;
         let sides = [
             (blamed.own, &blamed.ranks),
@@ -163,7 +163,7 @@ impl DumpJudge<'_, '_> {
         if !blamed.is_sure {
             why += "; which side is wrong is unknown";
         }
-        Some(DumpFinding {
+        Some(ShownFinding {
             ranks: who,
             finding: Finding {
                 about: About::of_pytorch_call(rank, blamed.own.1),
@@ -203,7 +203,7 @@ impl DumpJudge<'_, '_> {
 
     /// The finding on the first of `waits`, calls that all members made. If the watchdog did not give it up, the dumps
     /// may be of a job that runs.
-    pub(super) fn common_wait_finding(&self, waits: &[CommonWait<'_>]) -> Option<DumpFinding> {
+    pub(super) fn common_wait_finding(&self, waits: &[CommonWait<'_>]) -> Option<ShownFinding> {
         let (wait, later) = waits.split_first()?;
         let grouped = &self.groups[wait.group];
         let ranks: BTreeSet<u32> = grouped.group.ranks.iter().copied().collect();
@@ -238,7 +238,7 @@ impl DumpJudge<'_, '_> {
             }
         };
         let says = format!("{begin}{clause}; their operation, type and elements agree");
-        Some(DumpFinding {
+        Some(ShownFinding {
             ranks,
             finding: Finding {
                 about: About::of_pytorch_call(None, wait.seq),
@@ -254,7 +254,7 @@ impl DumpJudge<'_, '_> {
     }
 
     /// The finding on ranks without a dump.
-    pub(super) fn silent_finding(&self, wait: &DumpWait<'_>) -> DumpFinding {
+    pub(super) fn silent_finding(&self, wait: &DumpWait<'_>) -> ShownFinding {
         let clause = format!(
             "{} left no dump; {} {} in {}",
             list_ranks(&wait.silent),
@@ -276,7 +276,7 @@ impl DumpJudge<'_, '_> {
             None => Confidence::Low,
         };
         let waiting = self.first_evidence(&wait.waiting, wait.call);
-        DumpFinding {
+        ShownFinding {
             ranks: wait.silent.clone(),
             finding: Finding {
                 about: About::of_pytorch_call(only, wait.seq),

@@ -1,6 +1,6 @@
 //! Merges the finding of the dumps with the log's: one cause, one headline.
 
-use super::DumpFinding;
+use super::ShownFinding;
 use crate::stages::check::finding::{Confidence, Finding, Kind, Reason, Severity, WarnKind};
 use std::collections::BTreeSet;
 
@@ -24,11 +24,12 @@ pub(in crate::stages::check) fn is_call_finding(kind: Kind) -> bool {
     waits || kind.is_mismatch()
 }
 
-/// Adds the finding of the dumps: to the log's finding about the same rank, else as one of its own. `rank` gives
-/// the rank in the job that a finding of the log is about.
-pub(in crate::stages::check) fn merge_dump_finding(
+/// Adds the finding of the dumps, or of other records: to the log's finding about the same rank, with its clause as
+/// a reason, else as one of its own. `rank` gives the rank in the job that a finding of the log is about.
+pub(in crate::stages::check) fn merge_shown_finding(
     findings: &mut Vec<Finding>,
-    shown: Option<DumpFinding>,
+    shown: Option<ShownFinding>,
+    reason: fn(String) -> Reason,
     rank: impl Fn(&Finding) -> Option<u32>,
 ) {
     let Some(shown) = shown else {
@@ -37,7 +38,7 @@ pub(in crate::stages::check) fn merge_dump_finding(
     let is_error = |f: &&mut Finding| f.severity == Severity::Error && is_call_finding(f.kind);
     let same = |f: &&mut Finding| rank(f).is_some_and(|rank| shown.ranks == BTreeSet::from([rank]));
     if let Some(finding) = findings.iter_mut().filter(is_error).find(same) {
-        finding.reasons.push(Reason::DumpsShow(shown.clause));
+        finding.reasons.push(reason(shown.clause));
         finding.evidence.extend(shown.finding.evidence);
         return;
     }

@@ -3,7 +3,7 @@
 use super::entry_text::{describe_entry, describe_source};
 use super::job::GroupDumpCalls;
 use super::messages::{UnmatchedCall, UnmatchedMessages};
-use super::{DumpFinding, DumpJudge};
+use super::{DumpJudge, ShownFinding};
 use crate::formats::flight::{FlightCallState, FlightOp};
 use crate::report::count_phrase;
 use crate::stages::check::finding::{About, Confidence, Finding, Kind};
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 impl DumpJudge<'_, '_> {
     /// The finding on the first message that did not end, of a job in which nothing else is known.
-    pub(super) fn open_message_finding(&self) -> Option<DumpFinding> {
+    pub(super) fn open_message_finding(&self) -> Option<ShownFinding> {
         let messages = self.groups.iter().flat_map(|grouped| &grouped.messages);
         let all = messages.flat_map(|(rank, calls)| calls.iter().map(|&entry| (*rank, entry)));
         let open = all.filter(|(_, entry)| entry.reached_state() != FlightCallState::Completed);
@@ -22,7 +22,7 @@ impl DumpJudge<'_, '_> {
             describe_source(entry)
         );
         let says = format!("not judged: {clause}; the dumps do not show which rank it waits for");
-        Some(DumpFinding {
+        Some(ShownFinding {
             ranks: BTreeSet::from([rank]),
             finding: Finding {
                 about: About::of_rank(None),
@@ -57,7 +57,7 @@ impl DumpJudge<'_, '_> {
         grouped: &GroupDumpCalls<'_>,
         unmet: &UnmatchedMessages<'_>,
         odd: u32,
-    ) -> DumpFinding {
+    ) -> ShownFinding {
         let own: Vec<_> = unmet
             .calls
             .iter()
@@ -77,7 +77,7 @@ impl DumpJudge<'_, '_> {
         let evidence = own
             .iter()
             .filter_map(|call| self.entry_evidence(call.rank, call.entry));
-        DumpFinding {
+        ShownFinding {
             ranks: BTreeSet::from([odd]),
             finding: Finding {
                 about: About::of_rank(Some(odd)),
@@ -96,7 +96,7 @@ impl DumpJudge<'_, '_> {
         &self,
         grouped: &GroupDumpCalls<'_>,
         unmet: &UnmatchedMessages<'_>,
-    ) -> Option<DumpFinding> {
+    ) -> Option<ShownFinding> {
         let call = unmet
             .calls
             .iter()
@@ -116,7 +116,7 @@ impl DumpJudge<'_, '_> {
         );
         let own = self.last_call_evidence(*peer);
         let evidence = self.entry_evidence(call.rank, entry).into_iter().chain(own);
-        Some(DumpFinding {
+        Some(ShownFinding {
             ranks: BTreeSet::from([*peer]),
             finding: Finding {
                 about: About::of_rank(Some(*peer)),

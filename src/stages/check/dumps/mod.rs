@@ -16,7 +16,7 @@ mod programs;
 mod tests;
 mod waits;
 
-pub(super) use merge_with_log::{is_call_finding, merge_dump_finding};
+pub(super) use merge_with_log::{is_call_finding, merge_shown_finding};
 
 use super::finding::{Evidence, Finding};
 use crate::error::{Error, Result};
@@ -91,7 +91,7 @@ impl FlightDumps {
     }
 
     /// Finds the one cause that the dumps show; their inputs' numbers begin with `first`.
-    pub(super) fn into_finding(self, first: u32, report: &Report) -> Option<DumpFinding> {
+    pub(super) fn into_finding(self, first: u32, report: &Report) -> Option<ShownFinding> {
         let foreign: usize = self.read.iter().map(|(dump, _)| count_foreign(dump)).sum();
         if foreign > 0 {
             let calls = count_phrase(foreign as u64, "call");
@@ -124,7 +124,7 @@ fn count_foreign(dump: &FlightDump) -> usize {
 
 /// A finding, with the ranks in the job that it is about.
 #[derive(Debug)]
-pub(super) struct DumpFinding {
+pub(super) struct ShownFinding {
     pub(super) finding: Finding,
     /// The ranks in the job that are at fault.
     pub(super) ranks: BTreeSet<u32>,
@@ -140,7 +140,7 @@ struct DumpJudge<'j, 'd> {
 
 impl<'d> DumpJudge<'_, 'd> {
     /// Finds the one cause that the dumps show.
-    fn find_cause(&self) -> Option<DumpFinding> {
+    fn find_cause(&self) -> Option<ShownFinding> {
         let groups = self.groups;
         let by = |scope| {
             move |grouped| {

@@ -50,7 +50,7 @@ fn shown(ranks: &[(u32, Vec<Call<'_>>)]) -> Option<(&'static str, Option<u32>, S
         dumps.read.push((dump(*rank, 4, calls), true));
     }
     let report = Report::new("nccl-check", false, false);
-    let DumpFinding { finding, .. } = dumps.into_finding(0, &report)?;
+    let ShownFinding { finding, .. } = dumps.into_finding(0, &report)?;
     Some((finding.kind.id(), finding.about.rank, finding.says))
 }
 

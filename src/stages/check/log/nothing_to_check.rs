@@ -22,6 +22,8 @@ pub(crate) fn add_nothing_to_check(
     let is_open = |f: &Finding| matches!(f.kind, Kind::InitIncomplete | Kind::InitMissingRank);
     let is_answer =
         |f: &Finding| f.severity == Severity::Error || is_open(f) && f.severity != Severity::Note;
+    // The states of a job's processes have a note of their own.
+    let is_answer = |f: &Finding| is_answer(f) || f.kind == Kind::NotChecked;
     if findings.iter().any(is_answer) {
         return;
     }

@@ -51,6 +51,7 @@ impl Reason {
                 format!("{member} is in all {pairs} pairs of ranks whose messages differ")
             }
             Reason::DumpsShow(clause) => format!("by the flight recorder {clause}"),
+            Reason::StatesShow(clause) => format!("by the state of the processes {clause}"),
             Reason::WatchdogShows(clause) => format!("by PyTorch's watchdog {clause}"),
             Reason::RecordsShow(sizes) => format!("by the records {sizes}"),
             Reason::RecordsEnd(ended) => format!("the records have the ends of {ended}"),
@@ -76,6 +77,7 @@ impl Reason {
             }
             Reason::NamedByCalls { .. } => "whose line it is is known by the calls only",
             Reason::DumpsShow(_) => "the dumps of the flight recorder agree",
+            Reason::StatesShow(_) => "the state of the job's processes agrees",
             Reason::OthersWaitInOneCall => "all others wait in the same call",
             Reason::OthersNotCompared => {
                 "another rank may be behind on communicators that are not compared"
