@@ -7,6 +7,7 @@ use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{ByteSize, InputArgs, ProgramRun, StepArgs, StepLineArgs};
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::program::on_stall;
+use nccl_pipe::program::ras_printer::RasPrinter;
 use nccl_pipe::program::screen::Screen;
 use nccl_pipe::report::Report;
 use nccl_pipe::report::progress::Progress;
@@ -16,6 +17,7 @@ use nccl_pipe::stages::check::answer::findings_text::{ShownFindings, write_findi
 use nccl_pipe::stages::check::kind::Kind;
 use nccl_pipe::stages::watch::page::{PageView, WatchHistory, WatchPage, draw_page};
 use nccl_pipe::stages::watch::processes::ALL_ENDED;
+use nccl_pipe::stages::watch::ras::{RasAddress, RasOptions, watch_ras};
 use nccl_pipe::stages::watch::run::{Options, WatchEnd, WatchListener, run_watch};
 use nccl_pipe::stages::watch::{JobWatch, WatchEvent, format_metrics, messages};
 use std::collections::BTreeSet;
@@ -50,6 +52,31 @@ pub(crate) struct Cli {
     input: InputArgs,
     #[command(flatten)]
     lines: StepLineArgs,
+    /// Ask the job itself, through NCCL's RAS (NCCL 2.24 or later), instead of following a log: at this address, by
+    /// default localhost:28028
+    ///
+    /// It needs no log and no setting of the job, and changes nothing in it. Run it on a host of the job. Every few
+    /// seconds it asks which collectives each rank launched; once no rank has launched one for --stall (60 seconds),
+    /// it writes what nccl-check finds in the answers. Logs that are named too give ranks and hosts their names
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        num_args = 0..=1,
+        default_missing_value = "",
+        help_heading = "Input"
+    )]
+    ras: Option<String>,
+    /// The time between two questions to RAS
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = seconds,
+        default_value = "5s",
+        requires = "ras",
+        help_heading = "Input",
+        hide_short_help = true
+    )]
+    ras_interval: Duration,
     /// Seconds without a call and a step line after which the job has stalled, such as 90, 90s or 5m
     /// (default: ten times the median step, at least 60)
     ///
@@ -91,6 +118,8 @@ Examples:
   nccl-watch nccl.log --stall 90
   nccl-watch logs/ --glob '*.log' --metrics /var/lib/node_exporter/nccl.prom
   nccl-watch nccl.log --on-stall 'ssh $NCCL_WATCH_HOST py-spy dump --pid $NCCL_WATCH_PID'
+  nccl-watch --ras
+  nccl-watch --ras node1:28028 --stall 90 --exit-on-stall
   nccl-watch nccl.log --exit-on-stall || scancel $SLURM_JOB_ID
 
 Exit codes: 0 the pipe ended and nothing is wrong, 1 something is wrong or --exit-on-stall, 2 the
@@ -123,6 +152,9 @@ fn seconds(text: &str) -> std::result::Result<Duration, String> {
 
 pub(crate) fn main() -> ExitCode {
     cli::run_program("nccl-watch", |cli: Cli| {
+        if let Some(address) = cli.ras.clone() {
+            return watch_ras_of_job(cli, &address);
+        }
         if cli.input.files.is_empty() && io::stdin().is_terminal() {
             bail!(
                 "expected a log that is being written: name a file or a folder, or use a pipe (see \
@@ -184,6 +216,33 @@ pub(crate) fn main() -> ExitCode {
             WatchEnd::Over(false) | WatchEnd::Left => Exit::Clean,
             WatchEnd::Over(true) | WatchEnd::Stalled => Exit::Found,
         })
+    })
+}
+
+/// Watches the job through NCCL's RAS.
+fn watch_ras_of_job(cli: Cli, address: &str) -> anyhow::Result<Exit> {
+    if Path::new(address).exists() {
+        bail!("--ras takes HOST:PORT: name {address} before it, to read it too");
+    }
+    if cli.metrics.is_some() {
+        bail!("--metrics counts calls and steps of a log: --ras has none");
+    }
+    let steps: StepArgs = cli.lines.into();
+    let (set, _) = ProgramRun::new_with_sides("nccl-watch", &cli.input, &steps, &[])?;
+    set.bar.finish();
+    let options = RasOptions {
+        address: RasAddress::parse_address(address).map_err(anyhow::Error::msg)?,
+        interval: cli.ras_interval,
+        stall: cli.stall,
+        exit_on_stall: cli.exit_on_stall,
+        logs: cli.input.files,
+    };
+    let mut printer = RasPrinter::new(&set.report, cli.on_stall.as_deref());
+    let ended = watch_ras(&options, &set.options, &mut printer)?;
+    printer.wait_for_commands()?;
+    Ok(match ended {
+        WatchEnd::Over(false) | WatchEnd::Left => Exit::Clean,
+        WatchEnd::Over(true) | WatchEnd::Stalled => Exit::Found,
     })
 }
 

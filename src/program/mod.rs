@@ -6,4 +6,5 @@ pub mod live_rows;
 pub(crate) mod man;
 pub mod on_stall;
 mod output_file;
+pub mod ras_printer;
 pub mod screen;

@@ -25,7 +25,7 @@ pub(crate) mod evidence;
 pub(crate) mod finding;
 pub mod kind;
 pub(crate) mod limits;
-mod live;
+pub(crate) mod live;
 mod log;
 mod questions;
 pub(crate) mod ranks;

@@ -15,6 +15,7 @@ mod pace;
 pub mod page;
 pub mod processes;
 mod ranks;
+pub mod ras;
 pub mod run;
 mod spool;
 

@@ -16,6 +16,7 @@ mod overlap;
 mod pack;
 mod parquet;
 mod proxy;
+mod ras_watch;
 mod report;
 mod rows;
 mod skew;

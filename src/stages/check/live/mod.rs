@@ -61,6 +61,11 @@ pub(super) struct LiveFindings {
     pub(super) notes: Vec<Finding>,
 }
 
+/// True if no rank launched a collective between two answers of one job.
+pub(crate) fn is_unchanged(before: &RasSnapshot, now: &RasSnapshot) -> bool {
+    Movement::between(before, now) == Movement::Unchanged
+}
+
 impl LiveStates {
     /// The names of the inputs.
     pub(super) fn names(&self) -> impl Iterator<Item = &String> {

@@ -54,7 +54,8 @@ impl Movement {
         Movement::between(&first.snapshot, &last.snapshot)
     }
 
-    fn between(first: &RasSnapshot, last: &RasSnapshot) -> Movement {
+    /// Compares two answers.
+    pub(super) fn between(first: &RasSnapshot, last: &RasSnapshot) -> Movement {
         let known: BTreeMap<CommId, &RasCommunicator> =
             first.communicators.iter().map(|of| (of.id, of)).collect();
         let mut is_compared = false;
