@@ -109,7 +109,8 @@ fn a_stack_answers_where_to_look() {
         ),
         ("ras*", "next: ssh 127.0.0.1 py-spy dump --pid 603"),
     ] {
-        let args = [arg(&folder("stop")), "--glob", files, "--format", "text"];
+        let stop = folder("stop");
+        let args = [arg(&stop), "--glob", files, "--format", "text"];
         let out = run("nccl-check", &args).ends(1);
         let text = String::from_utf8(out.stdout).unwrap();
         assert!(text.contains(next), "{files}: {text}");

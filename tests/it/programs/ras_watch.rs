@@ -1,8 +1,9 @@
 //! nccl-watch --ras: a job that is asked through NCCL's RAS, played by a server that speaks its protocol as
 //! src/ras/client_support.cc of NCCL has it.
 
-use crate::support::{Out, run, testdata, unpack};
-use std::io::{BufRead, BufReader, Write};
+use crate::support::{Out, root, run};
+use flate2::read::GzDecoder;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 
@@ -54,16 +55,20 @@ fn watch(speaks: Speaks, answers: &[Vec<u8>], args: &[&str]) -> Out {
 }
 
 fn sample(path: &str) -> Vec<u8> {
-    let bytes = std::fs::read(testdata().join("ras").join(path)).unwrap();
-    match path.ends_with(".gz") {
-        true => unpack(&bytes),
-        false => bytes,
+    let mut bytes = std::fs::read(root().join("testdata/ras").join(path)).unwrap();
+    if path.ends_with(".gz") {
+        let packed = std::mem::take(&mut bytes);
+        GzDecoder::new(&packed[..]).read_to_end(&mut bytes).unwrap();
     }
+    bytes
 }
 
 /// The first answer of a sample that may hold several.
 fn first_answer(bytes: &[u8]) -> Vec<u8> {
-    let end = bytes.windows(3).position(|three| three == b"\n}\n").unwrap();
+    let end = bytes
+        .windows(3)
+        .position(|three| three == b"\n}\n")
+        .unwrap();
     bytes[..end + 3].to_vec()
 }
 
@@ -74,11 +79,18 @@ fn the_rank_that_lags_is_named_once_nothing_moves() {
     // One call less everywhere: the job moved between the answers.
     let before = text.replace("\"AllReduce\": 16", "\"AllReduce\": 14");
     assert_ne!(before, text);
-    let out = watch(Speaks::Json, &[before.into_bytes(), still], &["--exit-on-stall"]);
+    let out = watch(
+        Speaks::Json,
+        &[before.into_bytes(), still],
+        &["--exit-on-stall"],
+    );
     assert_eq!(out.code, Some(1), "{out:?}");
     let text = out.text();
     assert!(text.starts_with("8 ranks in "), "{text}");
-    assert!(text.contains("no rank has launched a collective for 1 s"), "{text}");
+    assert!(
+        text.contains("no rank has launched a collective for 1 s"),
+        "{text}"
+    );
     assert!(text.contains("error: rank 0 "), "{text}");
 }
 
@@ -97,18 +109,20 @@ fn what_is_no_ras_is_refused_with_what_to_do() {
     drop(listener);
     let out = run("nccl-watch", &["--ras", &address]);
     assert_eq!(out.code, Some(2));
-    let said = out.said();
-    assert!(said.contains(&address) && said.contains("NCCL_RAS_ADDR"), "{said}");
+    out.says(&[&address, "NCCL_RAS_ADDR"]);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     thread::spawn(move || {
         for stream in listener.incoming() {
-            stream.unwrap().write_all(b"SSH-2.0-OpenSSH_9.6\r\n").unwrap();
+            stream
+                .unwrap()
+                .write_all(b"SSH-2.0-OpenSSH_9.6\r\n")
+                .unwrap();
         }
     });
     let out = run("nccl-watch", &["--ras", &address]);
     assert_eq!(out.code, Some(2));
-    assert!(out.said().contains("SERVER PROTOCOL"), "{out:?}");
+    out.says(&["SERVER PROTOCOL"]);
     let out = run("nccl-watch", &["--ras", "host:port"]);
     assert_eq!(out.code, Some(2));
 }
@@ -124,5 +138,8 @@ fn a_job_that_ended_in_order_ends_the_watch() {
     });
     let out = run("nccl-watch", &["--ras", &address, "--ras-interval", "0.1"]);
     assert_eq!(out.code, Some(0), "{out:?}");
-    assert!(out.text().contains("answers no more: the job has ended"), "{out:?}");
+    assert!(
+        out.text().contains("answers no more: the job has ended"),
+        "{out:?}"
+    );
 }

@@ -7,6 +7,9 @@ pub(super) const MAX_RAS_BYTES: usize = 256 << 20;
 /// the size, so a few bytes of text could ask for any number.
 pub(super) const MAX_UNNAMED_RANKS: u32 = 1 << 20;
 
+/// Operations of a communicator for which ranks without a name get their counts: NCCL counts five.
+pub(super) const MAX_OPERATIONS: usize = 64;
+
 /// Lines in which the header of a text is looked for: a loop may print the time before it.
 pub(super) const MAX_LINES_BEFORE_HEADER: usize = 4;
 

@@ -42,7 +42,7 @@ pub struct RasCommunicator {
     pub ranks: Vec<RasRank>,
     /// The ranks that did not answer.
     pub missing: Vec<RasMissingRank>,
-    /// Counts of a text whose ranks are not known.
+    /// Counts of a text without the numbers of their ranks.
     pub unnamed: Vec<RasCountGroup>,
 }
 
@@ -55,6 +55,8 @@ pub struct RasCountGroup {
     pub count: u64,
     /// The number of these ranks.
     pub ranks: u32,
+    /// The line, from 0.
+    pub line: u64,
 }
 
 /// A rank that answered.
@@ -125,21 +127,5 @@ impl RasCommunicator {
             missing: Vec::new(),
             unnamed: Vec::new(),
         }
-    }
-
-    /// Returns the rank of that number, which is added if it is new.
-    pub(super) fn rank_mut(&mut self, rank: u32) -> &mut RasRank {
-        let at = match self.ranks.binary_search_by_key(&rank, |known| known.rank) {
-            Ok(at) => at,
-            Err(at) => {
-                let new = RasRank {
-                    rank,
-                    ..RasRank::default()
-                };
-                self.ranks.insert(at, new);
-                at
-            }
-        };
-        &mut self.ranks[at]
     }
 }

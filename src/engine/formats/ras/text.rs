@@ -1,7 +1,7 @@
 //! RAS' answer as text (since NCCL 2.24): a summary, and the ranks that differ from others of their communicator.
 //! Ranks of a large group are counted and not named.
 
-use super::limits::MAX_UNNAMED_RANKS;
+use super::limits::{MAX_OPERATIONS, MAX_UNNAMED_RANKS};
 use super::snapshot::{
     RasCommunicator, RasCountGroup, RasLostProcess, RasMissingRank, RasProcess, RasRank,
     RasRankState, RasSnapshot,
@@ -39,10 +39,22 @@ enum TextPart {
     Counts { op: Box<str>, count: u64 },
 }
 
+/// A communicator so far: its parts are in several sections.
+#[derive(Default)]
+struct TextCommunicator {
+    size: Option<u32>,
+    ranks: BTreeMap<u32, RasRank>,
+    missing: Vec<RasMissingRank>,
+    unnamed: Vec<RasCountGroup>,
+}
+
 #[derive(Default)]
 struct TextReader {
     done: Vec<RasSnapshot>,
     now: RasSnapshot,
+    communicators: BTreeMap<CommId, TextCommunicator>,
+    /// The communicator that the lines are about.
+    current: Option<CommId>,
     part: TextPart,
     /// The size of the communicators of each group.
     sizes: BTreeMap<u32, u32>,
@@ -54,16 +66,23 @@ struct TextReader {
 
 impl TextReader {
     fn end_snapshot(&mut self) {
-        self.end_communicator();
         let mut now = std::mem::take(&mut self.now);
+        for (id, read) in std::mem::take(&mut self.communicators) {
+            now.communicators
+                .push(read.into_communicator(id, &mut self.unnamed));
+        }
         let has_any = self.has_summary || !now.communicators.is_empty() || !now.lost.is_empty();
         if has_any {
-            now.communicators.sort_by_key(|known| known.id);
             self.done.push(now);
         }
         self.part = TextPart::Summary;
+        self.current = None;
         self.sizes.clear();
         self.has_summary = false;
+    }
+
+    fn current_mut(&mut self) -> Option<&mut TextCommunicator> {
+        self.communicators.get_mut(&self.current?)
     }
 
     fn read_line(&mut self, line: &str, number: u64) {
@@ -121,23 +140,11 @@ impl TextReader {
             return;
         };
         let id = CommId::from_printed(hash);
-        if self
-            .now
-            .communicators
-            .last()
-            .is_none_or(|last| last.id != id)
-        {
-            self.end_communicator();
-            let mut all = std::mem::take(&mut self.now.communicators);
-            let known = all.iter().position(|known| known.id == id);
-            // What comes again of a communicator is added to it.
-            let again = known.map(|at| all.remove(at));
-            all.push(again.unwrap_or_else(|| RasCommunicator {
-                size: group.and_then(|group| self.sizes.get(&group).copied()),
-                ..RasCommunicator::of_id(id)
-            }));
-            self.now.communicators = all;
-        }
+        let size = group.and_then(|group| self.sizes.get(&group).copied());
+        // What comes again of a communicator is added to it.
+        let known = self.communicators.entry(id).or_default();
+        known.size = known.size.or(size);
+        self.current = Some(id);
         self.part = match words.next() {
             Some("INCOMPLETE") => TextPart::Missing,
             Some("ERROR") => TextPart::Errors { error: None },
@@ -176,7 +183,7 @@ impl TextReader {
         } else if let Some((ranks, what)) = line.split_once(" ranks ") {
             if let Ok(ranks) = ranks.parse() {
                 self.read_value(what);
-                self.add_unnamed(ranks);
+                self.add_unnamed(ranks, number);
             }
         }
     }
@@ -205,17 +212,19 @@ impl TextReader {
     }
 
     /// Notes that `ranks` have the value that was read last. Those of them that are named follow.
-    fn add_unnamed(&mut self, ranks: u32) {
-        let (TextPart::Counts { op, count }, Some(last)) =
-            (&self.part, self.now.communicators.last_mut())
-        else {
+    fn add_unnamed(&mut self, ranks: u32, line: u64) {
+        let TextPart::Counts { op, count } = &self.part else {
             return;
         };
-        last.unnamed.push(RasCountGroup {
+        let group = RasCountGroup {
             op: op.clone(),
             count: *count,
             ranks,
-        });
+            line,
+        };
+        if let Some(current) = self.current_mut() {
+            current.unnamed.push(group);
+        }
     }
 
     /// Reads `0 has launched up to operation 1 -- GPU 0 managed by process 603 on node 127.0.0.1`.
@@ -233,18 +242,19 @@ impl TextReader {
         if !what.is_empty() {
             self.read_value(what);
         }
-        let Some(last) = self.now.communicators.last_mut() else {
+        let current = self.current.and_then(|id| self.communicators.get_mut(&id));
+        let Some(current) = current else {
             return;
         };
         if let TextPart::Counts { op, count } = &self.part
             && what.is_empty()
-            && let Some(group) = last.unnamed.last_mut()
+            && let Some(group) = current.unnamed.last_mut()
             && (&group.op, group.count) == (op, *count)
         {
             group.ranks = group.ranks.saturating_sub(1);
         }
-        let known = last.rank_mut(rank);
-        known.line = number;
+        let known = current.ranks.entry(rank).or_default();
+        (known.rank, known.line) = (rank, number);
         known.process = process.or(known.process.take());
         match &self.part {
             TextPart::Errors { error } => known.error = *error,
@@ -255,10 +265,10 @@ impl TextReader {
     }
 
     fn add_missing(&mut self, rank: u32, process: Option<RasProcess>, line: u64) {
-        let Some(last) = self.now.communicators.last_mut() else {
+        let Some(current) = self.current_mut() else {
             return;
         };
-        last.missing.push(RasMissingRank {
+        current.missing.push(RasMissingRank {
             rank,
             process,
             is_unresponsive: None,
@@ -266,55 +276,57 @@ impl TextReader {
             line,
         });
     }
+}
 
-    /// Gives the last communicator the ranks that it did not name, where only one group is without names.
-    fn end_communicator(&mut self) {
-        let Some(last) = self.now.communicators.last_mut() else {
-            return;
-        };
-        last.unnamed.retain(|group| group.ranks > 0);
-        let Some(size) = last.size else {
-            return;
-        };
-        let ops: BTreeSet<Box<str>> = last.unnamed.iter().map(|group| group.op.clone()).collect();
-        let mut filled: BTreeMap<u32, RasRank> = BTreeMap::new();
-        for op in ops {
-            let mut groups = last.unnamed.iter().filter(|group| group.op == op);
-            let (Some(group), None) = (groups.next(), groups.next()) else {
-                continue;
-            };
-            let is_named = |rank: &RasRank| rank.counts.contains_key(&op);
-            let named = last.ranks.iter().filter(|rank| is_named(rank)).count();
-            let missing = last.missing.len();
-            let is_rest = (named + missing) as u64 + u64::from(group.ranks) == u64::from(size);
-            let room = MAX_UNNAMED_RANKS.saturating_sub(self.unnamed);
-            if !is_rest || group.ranks > room {
-                continue;
+impl TextCommunicator {
+    /// Returns the communicator. If one group of an operation has no names, its ranks are all others; `filled` counts
+    /// them.
+    fn into_communicator(mut self, id: CommId, filled: &mut u32) -> RasCommunicator {
+        let mut by_op: BTreeMap<Box<str>, Vec<RasCountGroup>> = BTreeMap::new();
+        for group in std::mem::take(&mut self.unnamed) {
+            if group.ranks > 0 {
+                by_op.entry(group.op.clone()).or_default().push(group);
             }
-            self.unnamed += group.ranks;
-            let (count, is_known) = (group.count, |rank: &u32| {
-                let at = last.ranks.binary_search_by_key(rank, |known| known.rank);
-                at.is_ok_and(|at| is_named(&last.ranks[at]))
-            });
-            let missing: BTreeSet<u32> = last.missing.iter().map(|rank| rank.rank).collect();
-            let rest = (0..size).filter(|rank| !missing.contains(rank) && !is_known(rank));
-            for rank in rest {
+        }
+        let can_fill = by_op.len() <= MAX_OPERATIONS;
+        for groups in by_op.into_values() {
+            match &groups[..] {
+                [only] if can_fill && self.fill_group(only, filled) => {}
+                _ => self.unnamed.extend(groups),
+            }
+        }
+        RasCommunicator {
+            size: self.size,
+            ranks: self.ranks.into_values().collect(),
+            missing: self.missing,
+            unnamed: self.unnamed,
+            ..RasCommunicator::of_id(id)
+        }
+    }
+
+    /// Gives the ranks without a count of an operation that of the group; false if they are not as many.
+    fn fill_group(&mut self, group: &RasCountGroup, filled: &mut u32) -> bool {
+        let is_named = |rank: &RasRank| rank.counts.contains_key(&group.op);
+        let named = self.ranks.values().filter(|rank| is_named(rank)).count();
+        let known = (named + self.missing.len()) as u64;
+        let is_rest = self.size.map(u64::from) == Some(known + u64::from(group.ranks));
+        if !is_rest || group.ranks > MAX_UNNAMED_RANKS.saturating_sub(*filled) {
+            return false;
+        }
+        *filled += group.ranks;
+        let missing: BTreeSet<u32> = self.missing.iter().map(|rank| rank.rank).collect();
+        for rank in 0..self.size.unwrap_or(0) {
+            if !missing.contains(&rank) {
                 let new = || RasRank {
                     rank,
+                    line: group.line,
                     ..RasRank::default()
                 };
-                let known = filled.entry(rank).or_insert_with(new);
-                known.counts.insert(op.clone(), count);
+                let known = self.ranks.entry(rank).or_insert_with(new);
+                known.counts.entry(group.op.clone()).or_insert(group.count);
             }
-            last.unnamed.retain(|group| group.op != op);
         }
-        for rank in std::mem::take(&mut last.ranks) {
-            let known = filled.entry(rank.rank).or_default();
-            let counts = std::mem::take(&mut known.counts);
-            *known = rank;
-            known.counts.extend(counts);
-        }
-        last.ranks = filled.into_values().collect();
+        true
     }
 }
 
@@ -380,6 +392,7 @@ mod tests {
         assert_eq!(counts, [10, 12, 12, 12, 12, 12, 12, 12]);
         assert_eq!(world.ranks[0].process.as_ref().map(|p| p.pid), Some(603));
         assert_eq!(world.ranks[1].process, None);
+        assert!(world.ranks[1].line > world.ranks[0].line - 2);
         assert_eq!(world.unnamed, []);
     }
 

@@ -1,4 +1,4 @@
-//! Who is behind and who is ahead, by the operations that the ranks of each communicator launched.
+//! Which ranks are behind or ahead, by the operations that the ranks of each communicator launched.
 
 use super::limits::{MAX_CIRCLE_RANKS, MAX_COUNT_GROUPS, MIN_SURE_VOTES};
 use super::process_names::{LiveProcess, ProcessNames, list_processes};
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Operations by name.
 type OpCounts = BTreeMap<Box<str>, u64>;
 
-/// A communicator whose ranks differ.
+/// A communicator in which ranks differ.
 #[derive(Debug)]
 pub(super) struct CountDifference<'s> {
     pub(super) communicator: &'s RasCommunicator,
@@ -47,14 +47,14 @@ pub(super) enum CountVerdict {
         behind: BTreeSet<LiveProcess>,
         ahead: BTreeSet<LiveProcess>,
     },
-    /// These are behind each other. `odd` is the one whose counts are unusual.
+    /// These are behind each other. `odd` is the one with unusual counts.
     Circle {
         processes: BTreeSet<LiveProcess>,
         odd: Option<LiveProcess>,
     },
 }
 
-/// Processes whose counts are odd.
+/// Processes with odd counts.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct OddProcesses {
     pub(super) processes: BTreeSet<LiveProcess>,
@@ -240,8 +240,8 @@ impl<'s> CountComparison<'s> {
         ))
     }
 
-    /// Returns the group of a communicator whose counts the communicators of the same kind do not have, if all these
-    /// agree with the other group.
+    /// Returns the group of a communicator that the communicators of the same kind contradict: all of them have the
+    /// counts of the other group.
     fn find_odd_group<'d>(
         &self,
         difference: &'d CountDifference<'s>,
@@ -309,9 +309,16 @@ impl<'s> CountComparison<'s> {
         if processes.is_empty() {
             processes = both.clone();
         }
-        let odd = self
-            .differences
-            .iter()
+        let is_small = processes.len() <= MAX_CIRCLE_RANKS;
+        let has_one = |of: &&CountDifference<'_>| {
+            is_small
+                && processes
+                    .iter()
+                    .any(|process| of.group_of(process).is_some())
+        };
+        let crossed = self.differences.iter().filter(has_one);
+        let odd = crossed
+            .take(MAX_COUNT_GROUPS)
             .filter_map(|of| self.find_odd_group(of));
         let odd: BTreeSet<&LiveProcess> = odd
             .flat_map(|(group, _)| group.members.keys())

@@ -21,6 +21,12 @@ impl LiveJudge<'_> {
     pub(super) fn find_odd_counts(&self) -> Option<ShownFinding> {
         match &self.verdict {
             CountVerdict::Level => None,
+            // Several ranks are behind in any answer of a job that runs.
+            CountVerdict::Behind(odd) | CountVerdict::Ahead(odd)
+                if odd.processes.len() > 1 && !self.is_stopped() =>
+            {
+                None
+            }
             CountVerdict::Behind(odd) => self.odd_finding(odd, Kind::RankBehind),
             CountVerdict::Ahead(odd) => self.odd_finding(odd, Kind::RankAhead),
             CountVerdict::Either { behind, ahead } => self.either_finding(behind, ahead),
@@ -64,7 +70,7 @@ impl LiveJudge<'_> {
         let all = self.compared?.differences_of(first).len() as u64;
         let more = match all.saturating_sub(1) {
             0 => String::new(),
-            n => format!("; so on {}", number_and_noun(n, "other communicator")),
+            n => format!("; also on {}", number_and_noun(n, "other communicator")),
         };
         Some(ShownFinding {
             ranks: self

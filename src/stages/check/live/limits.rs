@@ -1,6 +1,7 @@
 //! Thresholds of this room.
 
-/// Different counts of a communicator that are compared with each other: ranks of a job that stopped have few.
+/// Different counts of a communicator that are compared with each other, and communicators of a circle: ranks of a
+/// job that stopped have few.
 pub(super) const MAX_COUNT_GROUPS: usize = 64;
 
 /// Ranks that are both behind and ahead and are compared in pairs: a circle has few.

@@ -119,7 +119,7 @@ impl LiveJudge<'_> {
         lost
     }
 
-    /// The finding on a communicator whose initialisation had not ended.
+    /// The finding on an initialisation that had not ended.
     pub(super) fn find_open_setup(&self) -> Option<ShownFinding> {
         let last = self.last?;
         let is_open = |of: &&RasCommunicator| {

@@ -1,6 +1,6 @@
 //! The findings on the live state of a job: the answers of NCCL's RAS, and the stacks of its processes.
 //!
-//! RAS counts the collectives that each rank launched (no messages before NCCL 2.30). A process whose host waits for
+//! RAS counts the collectives that each rank launched, not messages (up to NCCL 2.30.7). A process that waits for
 //! its GPU launches no more, so a rank that is behind everywhere may have stopped, or wait for a message. Its stack
 //! decides that.
 
@@ -57,7 +57,7 @@ struct NumberedStacks {
 pub(super) struct LiveFindings {
     /// The cause, and others.
     pub(super) causes: Vec<ShownFinding>,
-    /// What is worth knowing.
+    /// The notes.
     pub(super) notes: Vec<Finding>,
 }
 

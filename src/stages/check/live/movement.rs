@@ -1,9 +1,9 @@
 //! Whether a job moved between two answers of RAS.
 
 use super::NumberedSnapshot;
-use crate::formats::ras::{RasCommunicator, RasSnapshot};
+use crate::formats::ras::{RasCommunicator, RasCountGroup, RasSnapshot};
 use crate::members::comm_id::CommId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What the first and the last answer show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,13 +30,13 @@ pub(super) fn order_snapshots(all: &[NumberedSnapshot]) -> Vec<&NumberedSnapshot
         return kept;
     };
     // Answers of an earlier attempt have other communicators.
-    let ids = |of: &NumberedSnapshot| -> Vec<CommId> {
+    let ids = |of: &NumberedSnapshot| -> BTreeSet<CommId> {
         of.snapshot.communicators.iter().map(|of| of.id).collect()
     };
     let own = ids(last);
     let is_same_job = |of: &&NumberedSnapshot| {
         let those = ids(of);
-        own.is_empty() || those.is_empty() || those.iter().any(|id| own.contains(id))
+        own.is_empty() || those.is_empty() || !own.is_disjoint(&those)
     };
     kept.retain(is_same_job);
     kept
@@ -70,7 +70,12 @@ impl Movement {
                 }
                 continue;
             };
-            if before.unnamed != now.unnamed {
+            if !before
+                .unnamed
+                .iter()
+                .map(count_of)
+                .eq(now.unnamed.iter().map(count_of))
+            {
                 return Movement::Moved;
             }
             for rank in &now.ranks {
@@ -89,4 +94,9 @@ impl Movement {
             false => Movement::Unknown,
         }
     }
+}
+
+/// What a text has of ranks that it does not name.
+fn count_of(group: &RasCountGroup) -> (&str, u64, u32) {
+    (&group.op, group.count, group.ranks)
 }

@@ -23,7 +23,7 @@ pub(super) enum LiveProcess {
     Unnamed(u64),
 }
 
-/// What is known of the processes of the job.
+/// The names of the job's processes, from the log and from RAS.
 pub(super) struct ProcessNames<'a> {
     found: &'a CommunicatorsSummary,
     /// The side of the log by communicator and rank.
@@ -33,7 +33,7 @@ pub(super) struct ProcessNames<'a> {
     processes: BTreeMap<u32, RasProcess>,
     /// The ranks by process id, where no two processes share it.
     by_pid: BTreeMap<u64, Option<u32>>,
-    /// The communicators with all processes, of which the ranks are those in the job.
+    /// The communicators with all processes: their ranks are those in the job.
     worlds: BTreeSet<CommId>,
 }
 

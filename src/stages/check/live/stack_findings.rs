@@ -7,6 +7,7 @@ use super::movement::Movement;
 use super::process_names::{LiveProcess, list_processes};
 use super::wait_functions::StackPlace;
 use super::{LiveJudge, ShownFinding};
+use crate::formats::ras::RasSnapshot;
 use crate::stages::check::finding::{About, Confidence, Finding, Kind, Reason};
 use crate::stages::check::wording::number_and_noun;
 use std::collections::BTreeSet;
@@ -133,13 +134,31 @@ impl LiveJudge<'_> {
         })
     }
 
+    fn describe_one_answer(&self, snapshot: &RasSnapshot) -> String {
+        let of = |n: usize| number_and_noun(n as u64, "communicator");
+        let differing = self
+            .compared
+            .map_or(0, |compared| compared.differences.len());
+        match (differing, snapshot.lists_all_ranks) {
+            (0, true) => format!(
+                "by one answer of RAS the ranks of {} launched the same operations",
+                of(snapshot.communicators.len())
+            ),
+            (0, false) => "the answers of RAS show no difference between ranks".to_owned(),
+            (n, _) => format!(
+                "by one answer of RAS several ranks are behind, on {}",
+                of(n)
+            ),
+        }
+    }
+
     /// The note on states that show no fault.
     pub(super) fn note_unjudged(&self) -> Option<Finding> {
         let answers = "check answers of RAS that were taken at least a step apart, and the stacks of all ranks";
         let (says, why, advice) = match (self.moved, self.last) {
             (Movement::Moved, _) => (
                 "the job runs: ranks launched operations between the first answer of RAS and the last".to_owned(),
-                "counts that differ while the job runs are no fault",
+                "ranks that are at different calls while the job runs are not a fault",
                 "if it is slow, nccl-skew shows which ranks are late; check again when it hangs",
             ),
             (_, None) if self.stacks.is_empty() => return None,
@@ -156,13 +175,7 @@ impl LiveJudge<'_> {
                 answers,
             ),
             (Movement::Unknown, Some(last)) => (
-                match last.snapshot.lists_all_ranks {
-                    true => format!(
-                        "by one answer of RAS the ranks of {} launched the same operations",
-                        number_and_noun(last.snapshot.communicators.len() as u64, "communicator")
-                    ),
-                    false => "the answers of RAS show no difference between ranks".to_owned(),
-                },
+                self.describe_one_answer(&last.snapshot),
                 "a job that runs looks the same",
                 answers,
             ),

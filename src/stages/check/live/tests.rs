@@ -84,8 +84,8 @@ fn a_sentence_has_the_counts_and_the_lines() {
     assert_eq!(
         find("fewer", &["ras", "stack"]).says,
         "rank 5 (pid 1186 on 127.0.0.1) is behind: it launched 26 ReduceScatter on communicator 0x47bba60fc0797457, ranks \
-         1, 3, 7 launched 28; it is in barrier from train.py:84; ranks 0-4, 6-7 are in synchronize from train.py:76; so on 1 \
-         other communicator"
+         1, 3, 7 launched 28; it is in barrier from train.py:84; ranks 0-4, 6-7 are in synchronize from train.py:76; also on \
+         1 other communicator"
     );
 }
 
@@ -133,6 +133,10 @@ fn a_job_that_moves_has_no_fault() {
         judge_texts(&[&first]),
         [(behind.0, behind.1, Confidence::Medium)]
     );
+    // In a job that runs several ranks are behind.
+    let several = answer(&[(0, 5), (0, 5), (0, 6), (0, 6), (0, 7)]);
+    assert_eq!(judge_texts(&[&several])[0].0, Kind::NotChecked);
+    assert_eq!(judge_texts(&[&several, &several])[0].0, Kind::RankBehind);
     assert_eq!(
         judge_texts(&[&first, &first]),
         [(behind.0, behind.1, Confidence::High)]

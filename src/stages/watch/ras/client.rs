@@ -68,7 +68,8 @@ pub fn ask_ras(address: &RasAddress) -> io::Result<Vec<u8>> {
     let mut stream = BufReader::new(stream);
     let hello = exchange(&mut stream, "CLIENT PROTOCOL 2")?;
     if !hello.starts_with("SERVER PROTOCOL ") {
-        let why = format!("expected NCCL's RAS, which begins with SERVER PROTOCOL, found {hello:?}");
+        let why =
+            format!("expected NCCL's RAS, which begins with SERVER PROTOCOL, found {hello:?}");
         return Err(io::Error::new(io::ErrorKind::InvalidData, why));
     }
     exchange(&mut stream, &format!("TIMEOUT {RAS_WAIT_SECONDS}"))?;

@@ -106,8 +106,7 @@ pub fn watch_ras(
     let stall = options.stall.unwrap_or(STALL_TIME);
     // The first answer since when nothing moved.
     let mut still: Option<LiveAnswer> = None;
-    let (mut reported, mut silent, mut is_stalled): (Option<Instant>, u32, bool) =
-        (None, 0, false);
+    let (mut reported, mut silent, mut is_stalled): (Option<Instant>, u32, bool) = (None, 0, false);
     loop {
         match ask_and_parse(&options.address) {
             Err(cause) if still.is_none() => return Err(no_answer(&options.address, &cause)),
@@ -121,9 +120,9 @@ pub fn watch_ras(
             }
             Ok(now) => {
                 silent = 0;
-                let rests = still.as_ref().filter(|still| {
-                    live::is_unchanged(&still.snapshot, &now.snapshot)
-                });
+                let rests = still
+                    .as_ref()
+                    .filter(|still| live::is_unchanged(&still.snapshot, &now.snapshot));
                 match rests {
                     Some(first) if !is_stalled && now.at - first.at >= stall => {
                         let found = check_answers(first, &now, options, read)?;
