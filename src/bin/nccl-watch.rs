@@ -70,7 +70,7 @@ pub(crate) struct Cli {
     #[arg(
         long,
         value_name = "TIME",
-        value_parser = seconds,
+        value_parser = cli::parse_duration,
         default_value = "5s",
         requires = "ras",
         help_heading = "Input",
@@ -81,7 +81,7 @@ pub(crate) struct Cli {
     /// (default: ten times the median step, at least 60)
     ///
     /// Before the first call a job has ten times as long, up to five minutes; by default five minutes until its first step's line
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", value_parser = cli::parse_duration)]
     stall: Option<Duration>,
     /// Run a command in a shell at each stall
     ///
@@ -124,31 +124,6 @@ Examples:
 
 Exit codes: 0 the pipe ended and nothing is wrong, 1 something is wrong or --exit-on-stall, 2 the
 program failed, 130 and 143 the pipe ended by a signal.";
-
-/// `90`, `90s`, `5m`, `1h`.
-fn seconds(text: &str) -> std::result::Result<Duration, String> {
-    let (number, unit) = match text.find(|c: char| c.is_ascii_alphabetic()) {
-        Some(at) => text.split_at(at),
-        None => (text, "s"),
-    };
-    let factor = match unit {
-        "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        _ => {
-            return Err(format!(
-                "invalid time {text}: expected seconds, or a number with s, m or h"
-            ));
-        }
-    };
-    let seconds: f64 = number
-        .parse()
-        .map_err(|_| format!("invalid time {text}: expected a number"))?;
-    match Duration::try_from_secs_f64(seconds * factor) {
-        Ok(time) if !time.is_zero() => Ok(time),
-        _ => Err(format!("invalid time {text}: expected more than 0")),
-    }
-}
 
 pub(crate) fn main() -> ExitCode {
     cli::run_program("nccl-watch", |cli: Cli| {

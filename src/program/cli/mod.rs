@@ -1,5 +1,6 @@
 //! The command line that all programs share: inputs, steps, formats. A flag means the same everywhere.
 
+mod duration;
 mod ending;
 mod filter;
 mod format;
@@ -13,6 +14,7 @@ mod steps;
 mod svg;
 mod values;
 
+pub use duration::parse_duration;
 pub use filter::FilterArgs;
 pub use format::{
     AroundArgs, ChainFormatArgs, ColorArgs, FormatArgs, RowFormat, page_width, terminal_width,

@@ -48,12 +48,9 @@ pub(crate) fn find_nccl_error(all: &Warnings, processes: &[SpeakerProcess]) -> O
     let relayed = relayed.filter_map(|line| Some((line.result?, ReturnedError::Relayed(line))));
     // NCCL goes on without what failed, such as a plugin: then its process works after it.
     // A WARN before it gives the reason.
-    let answered: BTreeSet<u32> = all
-        .lines_in_order()
-        .into_iter()
-        .filter(|(_, _, lines)| lines.result.is_some())
-        .map(|(process, ..)| process)
-        .collect();
+    let lines = all.lines_in_order().into_iter();
+    let answered = lines.filter(|(_, _, lines)| lines.result.is_some());
+    let answered: BTreeSet<u32> = answered.map(|(process, ..)| process).collect();
     let takes_down = takes_connections_down(all);
     let ways = all.returned.error_ways().filter(|(process, _, way)| {
         !answered.contains(process)

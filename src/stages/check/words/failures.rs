@@ -105,7 +105,7 @@ fn describe_signal(number: i32) -> String {
 const EXCEPTION_ADVICE: [(&[&str], &str); 4] = [
     (
         &["Timed out", "timed out", "Timeout", "timeout"],
-        "this process waited for others in vain: look at the ranks that did not come, and at their traceback",
+        "this process waited for others until its time was up: look at the ranks that did not come, and at their traceback",
     ),
     (
         &[

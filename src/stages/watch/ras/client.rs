@@ -26,7 +26,7 @@ pub struct RasAddress {
 }
 
 impl RasAddress {
-    /// Reads `HOST`, `HOST:PORT`, `:PORT`, `[fe80::1]:PORT` or `fe80::1`; what is missing is that of NCCL.
+    /// Reads `HOST`, `HOST:PORT`, `:PORT`, `[fe80::1]:PORT` or `fe80::1`; a missing part is that of NCCL.
     ///
     /// # Errors
     /// The port is no number.
