@@ -60,6 +60,10 @@ impl RasListener for RasPrinter<'_> {
         })
     }
 
+    fn on_wait(&mut self, why: &str) {
+        self.report.note(&format!("{why}; waiting for the job"));
+    }
+
     fn on_silence(&mut self, why: &io::Error) {
         self.report
             .warn(&format!("NCCL's RAS gave no answer: {why}"));

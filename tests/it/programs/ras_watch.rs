@@ -6,6 +6,7 @@ use flate2::read::GzDecoder;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
+use std::time::Duration;
 
 /// How a server answers to `SET FORMAT json`.
 #[derive(Clone, Copy, PartialEq)]
@@ -106,12 +107,6 @@ fn a_version_that_has_text_only_is_read_too() {
 fn what_is_no_ras_is_refused_with_what_to_do() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    drop(listener);
-    let out = run("nccl-watch", &["--ras", &address]);
-    assert_eq!(out.code, Some(2));
-    out.says(&[&address, "NCCL_RAS_ADDR"]);
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
     thread::spawn(move || {
         for stream in listener.incoming() {
             stream
@@ -125,6 +120,25 @@ fn what_is_no_ras_is_refused_with_what_to_do() {
     out.says(&["SERVER PROTOCOL"]);
     let out = run("nccl-watch", &["--ras", "host:port"]);
     assert_eq!(out.code, Some(2));
+}
+
+#[test]
+fn a_watch_waits_for_its_job() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let still = first_answer(&sample("skip/ras.json.gz"));
+    thread::spawn(move || {
+        thread::sleep(Duration::from_millis(500));
+        for stream in TcpListener::bind(address).unwrap().incoming() {
+            serve(stream.unwrap(), Speaks::Json, &still);
+        }
+    });
+    let address = address.to_string();
+    let asked = ["--ras", &address, "--ras-interval", "0.1", "--stall", "1"];
+    let out = run("nccl-watch", &[&asked[..], &["--exit-on-stall"]].concat());
+    assert_eq!(out.code, Some(1), "{out:?}");
+    out.says(&[&address, "NCCL_RAS_ADDR", "waiting for the job"]);
 }
 
 #[test]

@@ -180,11 +180,11 @@ impl TextReader {
             }
         } else if let Some(rest) = line.strip_prefix("Rank ") {
             self.read_rank(rest, number);
-        } else if let Some((ranks, what)) = line.split_once(" ranks ") {
-            if let Ok(ranks) = ranks.parse() {
-                self.read_value(what);
-                self.add_unnamed(ranks, number);
-            }
+        } else if let Some((ranks, what)) = line.split_once(" ranks ")
+            && let Ok(ranks) = ranks.parse()
+        {
+            self.read_value(what);
+            self.add_unnamed(ranks, number);
         }
     }
 

@@ -8,8 +8,8 @@ pub(super) fn find_rank_in_name(name: &str, pid: Option<u64>) -> Option<u32> {
     let file = name.rsplit(['/', '\\']).next().unwrap_or(name);
     find_named_rank(file).or_else(|| {
         let words = file.split(['.', '_', '-', ' ']);
-        let numbers = words.filter_map(parse_rank);
-        let rank = numbers.last()?;
+        let mut numbers = words.filter_map(parse_rank);
+        let rank = numbers.next_back()?;
         (pid != Some(u64::from(rank))).then_some(rank)
     })
 }

@@ -311,11 +311,9 @@ impl LiveJudge<'_> {
     pub(super) fn find_reported_error(&self) -> Option<ShownFinding> {
         let last = self.last?;
         let mut all = last.snapshot.communicators.iter().flat_map(|of| {
-            let with_error = of
-                .ranks
+            of.ranks
                 .iter()
-                .filter_map(move |rank| Some((of, rank, rank.error?)));
-            with_error
+                .filter_map(move |rank| Some((of, rank, rank.error?)))
         });
         let (communicator, rank, error) = all.next()?;
         let process = self

@@ -134,7 +134,7 @@ fn advise_by_exception(says: &[u8]) -> &'static str {
     let has = |word: &&str| memchr::memmem::find(says, word.as_bytes()).is_some();
     let known = EXCEPTION_ADVICE
         .iter()
-        .find(|(words, _)| words.iter().any(|word| has(&word)));
+        .find(|(words, _)| words.iter().any(&has));
     known.map_or(
         "look at its traceback; errors of other ranks after it may only follow from it",
         |(_, advice)| advice,

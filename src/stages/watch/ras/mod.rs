@@ -44,6 +44,9 @@ pub trait RasListener {
     /// The output cannot be written.
     fn on_state(&mut self, state: &RasState) -> Result<()>;
 
+    /// Nothing answers yet, and the watch waits for the job; `why` has what to look at.
+    fn on_wait(&mut self, why: &str);
+
     /// RAS gave no answer; the watch goes on.
     fn on_silence(&mut self, why: &std::io::Error);
 
@@ -97,7 +100,7 @@ struct LiveAnswer {
 /// Watches until RAS answers no more, or until the first stall.
 ///
 /// # Errors
-/// RAS does not answer the first question, or with something else; the errors of `listener`.
+/// Something else than RAS answers the first question; the errors of `listener`.
 pub fn watch_ras(
     options: &RasOptions,
     read: &Read,
@@ -107,9 +110,20 @@ pub fn watch_ras(
     // The first answer since when nothing moved.
     let mut still: Option<LiveAnswer> = None;
     let (mut reported, mut silent, mut is_stalled): (Option<Instant>, u32, bool) = (None, 0, false);
+    let mut is_waiting = false;
     loop {
         match ask_and_parse(&options.address) {
-            Err(cause) if still.is_none() => return Err(no_answer(&options.address, &cause)),
+            Err(cause) if still.is_none() => {
+                let why = describe_no_answer(&options.address, &cause);
+                if cause.kind() == std::io::ErrorKind::InvalidData {
+                    return Err(Error::Content(why));
+                }
+                // A watch may begin before its job.
+                if !is_waiting {
+                    listener.on_wait(&why);
+                    is_waiting = true;
+                }
+            }
             Err(cause) => {
                 silent += 1;
                 if silent >= MAX_SILENT_ASKS {
@@ -162,13 +176,13 @@ fn ask_and_parse(address: &RasAddress) -> std::io::Result<LiveAnswer> {
     })
 }
 
-/// The error of a first question without an answer.
-fn no_answer(address: &RasAddress, cause: &std::io::Error) -> Error {
-    Error::Content(format!(
+/// A first question without an answer, and what to do.
+fn describe_no_answer(address: &RasAddress, cause: &std::io::Error) -> String {
+    format!(
         "{address}: {cause}: NCCL's RAS does not answer there. Jobs of NCCL 2.24 or later have it, unless \
          NCCL_RAS_ENABLE=0; it listens on each host of the job, for its own host only: run this there, or set \
          NCCL_RAS_ADDR for the job and name that address"
-    ))
+    )
 }
 
 /// Returns nccl-check's findings in the answers between which nothing moved, and in the logs.
