@@ -19,7 +19,7 @@ const JOBS: [(&str, &str, &[[&str; 4]]); 12] = [
             ["note", "stack_groups", "", "high"],
         ],
     ),
-    ("stop", "ras*", &[["error", "rank_behind", "0", "medium"]]),
+    ("stop", "ras*", &[["error", "rank_behind", "0", "low"]]),
     (
         "stop",
         "stack*",
@@ -61,11 +61,7 @@ const JOBS: [(&str, &str, &[[&str; 4]]); 12] = [
             ["note", "stack_groups", "", "high"],
         ],
     ),
-    (
-        "message",
-        "ras*",
-        &[["error", "rank_behind", "0", "medium"]],
-    ),
+    ("message", "ras*", &[["error", "rank_behind", "0", "low"]]),
     (
         "message",
         "*",

@@ -56,6 +56,10 @@ impl LiveJudge<'_> {
                 why += "; but by its stack it waits for its GPU, as ranks do that wait for another one: a message \
                         (Send, Recv) that RAS does not count may be missing";
             }
+            None if odd.is_everywhere && kind == Kind::RankBehind => {
+                sure = Confidence::Low;
+                why += "; a rank that waits for its GPU launches no more either: its stack decides";
+            }
             Some(StackPlace::CommunicationCall) => sure = sure.max(Confidence::Medium),
             _ if only.is_none() => sure = sure.max(Confidence::Medium),
             _ => {}

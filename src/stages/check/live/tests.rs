@@ -48,7 +48,7 @@ fn the_state_of_a_job_shows_the_fault() {
     use Confidence::{High, Low, Medium};
     use Kind::{DeadProcess, Deadlock, LineMismatch, RankBehind, StackGroups};
     for (job, inputs, kind, rank, sure) in [
-        ("stop", &["ras"][..], RankBehind, Some(0), Medium),
+        ("stop", &["ras"][..], RankBehind, Some(0), Low),
         ("stop", &["stack"], RankBehind, Some(0), Low),
         ("stop", &["ras", "stack"], RankBehind, Some(0), High),
         ("skip", &["ras"], RankBehind, Some(0), High),
@@ -59,7 +59,7 @@ fn the_state_of_a_job_shows_the_fault() {
         ("crossed", &["stack"], StackGroups, None, High),
         ("crossed", &["ras", "stack"], Deadlock, Some(2), Medium),
         // A message is missing, which RAS does not count: the rank that is behind waits for it.
-        ("message", &["ras"], RankBehind, Some(0), Medium),
+        ("message", &["ras"], RankBehind, Some(0), Low),
         ("message", &["ras", "stack"], RankBehind, None, Low),
         ("die", &["ras.json"], DeadProcess, Some(1), High),
         ("die", &["ras.txt"], DeadProcess, Some(1), High),
@@ -131,7 +131,7 @@ fn a_job_that_moves_has_no_fault() {
     // One answer does not show that it stopped.
     assert_eq!(
         judge_texts(&[&first]),
-        [(behind.0, behind.1, Confidence::Medium)]
+        [(behind.0, behind.1, Confidence::Low)]
     );
     // In a job that runs several ranks are behind.
     let several = answer(&[(0, 5), (0, 5), (0, 6), (0, 6), (0, 7)]);
