@@ -139,7 +139,7 @@ fn a_job_that_moves_has_no_fault() {
     assert_eq!(judge_texts(&[&several, &several])[0].0, Kind::RankBehind);
     assert_eq!(
         judge_texts(&[&first, &first]),
-        [(behind.0, behind.1, Confidence::High)]
+        [(behind.0, behind.1, Confidence::Low)]
     );
     let level = answer(&[(0, 5), (0, 5)]);
     assert_eq!(
