@@ -31,18 +31,21 @@ pub fn escape_for_terminal(text: &str, multiline: bool) -> String {
     out
 }
 
+/// Escapes the characters of `text` that XML does not have, for a writer that escapes its marks itself.
+pub fn escape_for_xml_text(text: &str) -> String {
+    escape_for_terminal(text, true).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
+}
+
 /// Escapes a log's text for HTML or XML.
 pub fn escape_markup(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 8);
-    for c in escape_for_terminal(text, true).chars() {
+    for c in escape_for_xml_text(text).chars() {
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            // XML has no such characters.
-            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
             c => out.push(c),
         }
     }

@@ -45,8 +45,8 @@ struct AlikeKind {
     text: String,
     /// The input of the first message.
     first: String,
-    /// The last other input, and its message.
-    last: Option<(String, String)>,
+    /// The last other input, and the text of all others: with `N` for each number in which they differ.
+    others: Option<(String, String)>,
     /// The number of other inputs.
     more: u64,
 }
@@ -64,10 +64,14 @@ impl AlikeMessages {
         let known = kinds.find(|kind| kind.severity == severity && kind.text == text);
         if let Some(known) = known {
             let is_first = known.first == input;
-            let is_new = known.last.as_ref().is_none_or(|(last, _)| last != input);
+            let is_new = known.others.as_ref().is_none_or(|(last, _)| last != input);
             if !is_first && is_new {
                 known.more += 1;
-                known.last = Some((input.to_owned(), message.to_owned()));
+                let text = match known.others.take() {
+                    None => message.to_owned(),
+                    Some((_, text)) => hide_differing_numbers(&text, message),
+                };
+                known.others = Some((input.to_owned(), text));
             }
             return is_first;
         }
@@ -75,7 +79,7 @@ impl AlikeMessages {
             severity,
             text,
             first: input.to_owned(),
-            last: None,
+            others: None,
             more: 0,
         });
         true
@@ -84,31 +88,46 @@ impl AlikeMessages {
     /// Returns a message for each kind that other inputs have too: with their number, or with the one that it is.
     pub(super) fn describe_rest(&self) -> impl Iterator<Item = (&'static str, String)> {
         self.kinds.iter().filter_map(|kind| {
-            let (input, message) = kind.last.as_ref()?;
+            let (input, text) = kind.others.as_ref()?;
             let text = match kind.more {
-                1 => format!("{input}: {message}"),
-                n => format!("{n} more inputs (-v lists them): {}", kind.text),
+                1 => format!("{input}: {text}"),
+                n => format!("{n} more inputs (-v lists them): {text}"),
             };
             Some((kind.severity, text))
         })
     }
 }
 
-/// The text with `N` for each number in it that is a word of its own.
+/// Returns `text` with `N` for each word that is a number.
 fn hide_numbers(text: &str) -> String {
-    let is_number = |word: &str| {
-        let digits = |c: char| c.is_ascii_digit() || ",.%".contains(c);
-        word.starts_with(|c: char| c.is_ascii_digit()) && word.chars().all(digits)
-    };
-    let hide = |word: &str| match is_number(word.trim_start_matches('(')) {
+    text.split(' ')
+        .map(hide_number)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Returns `text` with `N` for each number that is another one in `other`, a text with the same words.
+fn hide_differing_numbers(text: &str, other: &str) -> String {
+    let pairs = text.split(' ').zip(other.split(' '));
+    let words = pairs.map(|(word, same)| match word == same {
+        true => word.to_owned(),
+        false => hide_number(same),
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn hide_number(word: &str) -> String {
+    let number = word.trim_start_matches('(');
+    let is_number = number.starts_with(|c: char| c.is_ascii_digit())
+        && (number.chars()).all(|c| c.is_ascii_digit() || ",.%".contains(c));
+    match is_number {
         true => {
-            let from = word.len() - word.trim_start_matches('(').len();
+            let from = word.len() - number.len();
             let to = word.trim_end_matches([',', '.', '%']).len();
             format!("{}N{}", &word[..from], &word[to..])
         }
         false => word.to_owned(),
-    };
-    text.split(' ').map(hide).collect::<Vec<_>>().join(" ")
+    }
 }
 
 #[cfg(test)]
@@ -132,7 +151,7 @@ mod tests {
         assert!(alike.add_message("warning", "a", "other"));
         let rest: Vec<_> = alike.describe_rest().map(|(_, text)| text).collect();
         let text =
-            "2 more inputs (-v lists them): found no calls in N lines (N of N, and more 0x12)";
+            "2 more inputs (-v lists them): found no calls in N lines (12 of 3, and more 0x12)";
         assert_eq!(rest, [text, "d: other"]);
     }
 }

@@ -23,8 +23,10 @@ pub(super) const PY_SPY: InputFormat = InputFormat {
     what: "stacks of processes (py-spy dump)",
     tells: Provides::STACKS,
     probe: |head| {
-        let is_first = |line: &str| py_spy::parse_process_line(line).is_some();
-        probe_text(head, is_first, |line| line.starts_with("Python v"))
+        let is_main = py_spy::is_main_thread_line;
+        let is_first = |line: &str| py_spy::parse_process_line(line).is_some() || is_main(line);
+        let is_mark = |line: &str| line.starts_with("Python v") || is_main(line);
+        probe_text(head, is_plain_line, is_first, is_mark)
     },
 };
 
@@ -49,11 +51,12 @@ pub(super) const GDB: InputFormat = InputFormat {
             "[Thread debugging ",
             "Using host libthread_db ",
             "GNU gdb ",
+            "(gdb) ",
         ];
         let is_first = |line: &str| {
             gdb::is_thread_line(line) || begins.iter().any(|begin| line.starts_with(begin))
         };
-        probe_text(head, is_first, gdb::is_thread_line)
+        probe_text(head, is_plain_line, is_first, gdb::is_thread_line)
     },
     ..PY_SPY
 };
@@ -68,15 +71,16 @@ pub(super) const FAULTHANDLER: InputFormat = InputFormat {
                 || line.starts_with("Fatal Python error: ")
                 || line.starts_with("Timeout (")
         };
-        probe_text(head, is_first, is_thread)
+        probe_text(head, may_come_before, is_first, is_thread)
     },
     ..PY_SPY
 };
 
-/// Recognises a text by its first line, before which the time or the rank may be, and by a mark that any line from
-/// there on may be.
+/// Recognises a text by its first line, before which a few lines may come, and by a mark that any line from there on
+/// may be.
 fn probe_text(
     head: &InputHead<'_>,
+    may_come_before: fn(&str) -> bool,
     is_first: impl Fn(&str) -> bool,
     is_mark: impl Fn(&str) -> bool,
 ) -> ProbeAnswer {
@@ -95,6 +99,11 @@ fn probe_text(
         true => head.probe_recorder(true),
         false => head.no_once_closed(is_begun || is_open),
     }
+}
+
+/// True for a line that is none of NCCL's: what a program prints before it dumps its stacks, and what a person writes.
+fn is_plain_line(line: &str) -> bool {
+    !line.contains("NCCL")
 }
 
 /// True for a line with the time or the rank, which a script prints before the stacks.
@@ -126,7 +135,10 @@ pub fn parse_stacks(bytes: &[u8], name: &str) -> ReadStacks {
         _ => {
             let text = String::from_utf8_lossy(bytes);
             let is_any = |is: &dyn Fn(&str) -> bool| text.lines().any(is);
-            let processes = if is_any(&|line| py_spy::parse_process_line(line).is_some()) {
+            let is_py_spy = |line: &str| {
+                py_spy::parse_process_line(line).is_some() || py_spy::is_main_thread_line(line)
+            };
+            let processes = if is_any(&is_py_spy) {
                 py_spy::read_py_spy(&text)
             } else if is_any(&gdb::is_thread_line) {
                 gdb::read_gdb(&text)

@@ -49,10 +49,15 @@ impl ProcessStacks {
         self.threads.get(self.main?)
     }
 
+    /// The number of its main thread, if that was read.
+    pub(super) fn main_thread_id(&self) -> Option<u64> {
+        let main = self.threads.iter().find(|thread| thread.is_main())?;
+        main.os_id
+    }
+
     /// Finds the main thread: by its name, or by the process id.
     pub(super) fn find_main_thread(&mut self) {
-        let is_named = |thread: &ThreadStack| thread.name.as_deref() == Some("MainThread");
-        let by_name = self.threads.iter().position(is_named);
+        let by_name = self.threads.iter().position(ThreadStack::is_main);
         let has_pid = |thread: &ThreadStack| thread.os_id.is_some() && thread.os_id == self.pid;
         let by_pid = || self.threads.iter().position(has_pid);
         self.main = by_name.or_else(by_pid).or(self.main);
@@ -60,6 +65,11 @@ impl ProcessStacks {
 }
 
 impl ThreadStack {
+    /// True for the thread that Python calls the main one.
+    pub(super) fn is_main(&self) -> bool {
+        self.name.as_deref() == Some("MainThread")
+    }
+
     /// Adds a frame, if there is room.
     pub(super) fn add_frame(&mut self, frame: ThreadFrame) {
         if self.frames.len() < MAX_FRAMES {

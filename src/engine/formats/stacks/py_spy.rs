@@ -4,32 +4,58 @@ use super::naming;
 use super::process::{ProcessStacks, ThreadFrame, ThreadStack};
 use serde::Deserialize;
 
-/// Reads the text of one or several dumps.
+/// Reads the text of one or several dumps. The number of a main thread is that of its process, on Linux: where people
+/// leave the line of the process out, or put the headers of processes with equal frames above one copy of them, the
+/// main threads are those of processes.
 pub(super) fn read_py_spy(text: &str) -> Vec<ProcessStacks> {
     let mut all: Vec<ProcessStacks> = Vec::new();
     let mut rank = None;
+    // The processes whose last thread the next frame belongs to.
+    let mut open = 0..0;
+    let mut has_frames = true;
     for (line, number) in text.lines().zip(0..) {
-        if let Some(pid) = parse_process_line(line) {
+        let thread = parse_thread_line(line, number);
+        let own = thread.as_ref().filter(|thread| thread.is_main());
+        let known = all.last().filter(|last| last.main_thread_id().is_none());
+        let pid = parse_process_line(line).or(match known {
+            Some(last) if last.pid.is_some() => None,
+            _ => own.and_then(|thread| thread.os_id),
+        });
+        if let Some(pid) = pid {
             all.push(ProcessStacks {
                 pid: Some(pid),
                 rank: rank.take(),
                 line: number,
                 ..ProcessStacks::default()
             });
-        } else if let Some(thread) = parse_thread_line(line, number) {
+        }
+        if let Some(thread) = thread {
+            let at = all.len().saturating_sub(1);
+            let from = if has_frames { at } else { open.start };
+            (open, has_frames) = (from..all.len(), false);
             if let Some(process) = all.last_mut() {
                 process.threads.push(thread);
             }
         } else if let Some(frame) = parse_frame_line(line) {
-            let threads = all.last_mut().map(|process| &mut process.threads);
-            if let Some(thread) = threads.and_then(|threads| threads.last_mut()) {
-                thread.add_frame(frame);
+            has_frames = true;
+            for process in &mut all[open.clone()] {
+                if let Some(thread) = process.threads.last_mut() {
+                    thread.add_frame(frame.clone());
+                }
             }
-        } else if !line.starts_with(' ') {
-            rank = naming::find_rank_in_line(line).or(rank);
+        } else {
+            has_frames = true;
+            if pid.is_none() && !line.starts_with(' ') {
+                rank = naming::find_rank_in_line(line).or(rank);
+            }
         }
     }
     all
+}
+
+/// True for the line of a main thread.
+pub(super) fn is_main_thread_line(line: &str) -> bool {
+    parse_thread_line(line, 0).is_some_and(|thread| thread.is_main())
 }
 
 /// Reads `Process 603: python3 train.py`.
@@ -179,6 +205,29 @@ mod tests {
         assert_eq!(
             (&*other.frames[0].file, other.frames[0].line),
             ("libc.so.6", None)
+        );
+    }
+
+    #[test]
+    fn main_threads_without_a_process_are_processes() {
+        let text = "2 of them:\nThread 71 (active): \"MainThread\"\nThread 72 (active): \"MainThread\"\n    \
+            broadcast (distributed.py:9)\n    <module> (train.py:75)\nrank 3\nThread 74 (idle): \"MainThread\"\n    \
+            get (queue.py:179)\nThread 75 (idle)\n    run (queue.py:1)\n";
+        let all = read_py_spy(text);
+        let told: Vec<_> = (all.iter())
+            .map(|one| {
+                (
+                    one.pid,
+                    one.rank,
+                    one.threads[0].frames.len(),
+                    one.threads.len(),
+                )
+            })
+            .collect();
+        let expected = [(71, None, 2, 1), (72, None, 2, 1), (74, Some(3), 1, 2)];
+        assert_eq!(
+            told,
+            expected.map(|(pid, rank, frames, threads)| (Some(pid), rank, frames, threads))
         );
     }
 

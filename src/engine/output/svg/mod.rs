@@ -11,6 +11,7 @@ pub mod columns;
 pub mod plot;
 pub mod strips;
 
+use crate::error::escape::escape_for_xml_text;
 use crate::output::limits::{LINE_HEIGHT, PICTURE_MARGIN, PLOT_WIDTH};
 use plot::Plot;
 use std::fmt::Write as _;
@@ -52,7 +53,7 @@ pub fn draw_picture(notes: &[String], plots: &[Plot]) -> String {
         let _ = writeln!(out, "{one}");
         y += plot.height + PICTURE_MARGIN;
     }
-    out + "</svg>\n"
+    escape_for_xml_text(&(out + "</svg>\n"))
 }
 
 fn push_text_line(y: f64, words: &str, class: &str, out: &mut String) {
@@ -73,7 +74,7 @@ mod tests {
         let marks = vec![
             PlotMark {
                 value: 2.0,
-                title: "<2>".to_owned(),
+                title: "<2>\u{1b}".to_owned(),
                 class: "c1",
                 text: "2K".to_owned(),
                 ..PlotMark::default()
@@ -81,7 +82,7 @@ mod tests {
             PlotMark::default(),
         ];
         let rows = [PlotStrip {
-            name: "<a&b>".to_owned(),
+            name: "<a\u{1}&b>".to_owned(),
             marks,
         }];
         let plot = draw_map(
@@ -91,21 +92,25 @@ mod tests {
             &[],
         )
         .unwrap();
-        let svg = draw_picture(&["a <note>".to_owned()], &[plot]);
+        let svg = draw_picture(&["a <note>\u{7}".to_owned()], &[plot]);
         assert!(
             svg.starts_with("<svg xmlns") && svg.ends_with("</svg>\n"),
             "{svg}"
         );
         for text in [
-            "&lt;a&amp;b&gt;",
-            "a &lt;note&gt;",
+            r"&lt;a\u{1}&amp;b&gt;",
+            r"a &lt;note&gt;\u{7}",
             ">2K<",
-            "&lt;2&gt;",
+            r"&lt;2&gt;\u{1b}",
             "bytes &amp; calls",
         ] {
             assert!(svg.contains(text), "{text} in {svg}");
         }
         assert!(!svg.contains("<a&") && !svg.contains("href"), "{svg}");
+        assert!(
+            !svg.contains(|c: char| c.is_control() && c != '\n'),
+            "{svg}"
+        );
         assert!(draw_map("", &[], &[], &[]).is_none());
     }
 }

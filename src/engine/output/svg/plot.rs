@@ -1,7 +1,7 @@
 //! The parts of plots, and maps. Colours are classes, and the surrounding style sets them for light and dark; the title
 //! of each mark has its numbers.
 
-use crate::error::escape::escape_for_terminal;
+use crate::error::escape::escape_for_xml_text;
 use crate::output::limits::{CHARACTER_WIDTH, LABEL_WIDTHS, LEGEND_LINE_HEIGHT, PLOT_WIDTH};
 use crate::output::render::cut::cut_text;
 use svg::node::element::Element;
@@ -105,10 +105,9 @@ impl Plot {
     }
 
     /// Returns the plot as a part of a page. What a log's names have of control characters is escaped here, for
-    /// all texts at once; XML has no U+FFFE and U+FFFF.
+    /// all texts at once.
     pub fn inline_svg(&self) -> String {
-        let svg = escape_for_terminal(&self.svg.to_string(), true);
-        svg.replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
+        escape_for_xml_text(&self.svg.to_string())
     }
 }
 

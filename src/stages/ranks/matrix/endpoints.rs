@@ -1,5 +1,6 @@
 //! The ends of a matrix: senders and receivers.
 
+use crate::stages::communicators::natural_parts;
 use std::cmp::Ordering;
 
 /// A name with numbers in natural order: `node2` before `node10`.
@@ -31,9 +32,8 @@ impl PartialOrd for HostLabel {
 
 impl Ord for HostLabel {
     fn cmp(&self, other: &HostLabel) -> Ordering {
-        let parts = |name: &HostLabel| crate::stages::communicators::natural_sort_key(&name.0);
-        parts(self)
-            .cmp(&parts(other))
+        natural_parts(&self.0)
+            .cmp(natural_parts(&other.0))
             .then_with(|| self.0.cmp(&other.0))
     }
 }

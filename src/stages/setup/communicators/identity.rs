@@ -228,7 +228,7 @@ pub(crate) fn place_in_job(
     rest.sort_by_cached_key(|&at| {
         let (process, dev) = numbered.gpus[at];
         let SpeakerProcess { host, pid } = &processes[process as usize];
-        (natural_sort_key(host), dev, *pid)
+        (natural_parts(host).collect::<Vec<_>>(), dev, *pid)
     });
     let count = u32::try_from(rest.len()).unwrap_or(u32::MAX);
     let order: FxHashMap<usize, u32> = rest.into_iter().zip(0..).collect();
@@ -253,11 +253,10 @@ pub(crate) fn place_in_job(
 }
 
 /// Splits a name for sorting as people count: `node2` before `node10`.
-pub(crate) fn natural_sort_key(name: &[u8]) -> Vec<(u64, Vec<u8>)> {
+pub(crate) fn natural_parts(name: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
     name.chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit())
         .map(|part| match std::str::from_utf8(part).map(str::parse) {
-            Ok(Ok(number)) => (number, Vec::new()),
-            _ => (u64::MAX, part.to_vec()),
+            Ok(Ok(number)) => (number, &[][..]),
+            _ => (u64::MAX, part),
         })
-        .collect()
 }

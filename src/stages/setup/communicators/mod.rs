@@ -43,7 +43,7 @@ pub(crate) use attribution::{build_communicators, resolve_processes};
 pub(crate) use fold::{CommunicatorSide, CommunicatorSides, CommunicatorsPartial};
 pub(crate) use identity::{
     CommunicatorKey as Named, CountingEvidence, JobGpu, MergedCommunicator, find_job_ranks,
-    gpu_of_side, natural_sort_key,
+    gpu_of_side, natural_parts,
 };
 pub(crate) use lookups::is_world;
 pub(crate) use purpose::{CommunicatorPurpose, CommunicatorState};

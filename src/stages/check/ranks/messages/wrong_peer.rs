@@ -14,6 +14,7 @@ use crate::stages::check::ranks::names::RankNames;
 use crate::stages::check::streams::StreamKind;
 use crate::stages::check::streams::compare::{CommMember, MemberStream, UnpairedMessages};
 use crate::stages::check::wording::number_of_times;
+use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
 
 /// A pair with the messages that were to fit: sent, received.
@@ -64,6 +65,11 @@ impl MismatchedPair<'_> {
     fn is_first_unmet(&self) -> bool {
         let (sent, received) = self.counts;
         sent.min(received) == 0 && sent.max(received) <= 2
+    }
+
+    /// True where a side lacks a call that it usually makes.
+    fn lacks_usual_call(&self) -> bool {
+        self.counts.0.min(self.counts.1) >= MIN_CALLS_OF_USUAL_PEER
     }
 
     /// The side that made fewer calls.
@@ -328,20 +334,12 @@ fn show_unmet_call(odd: &MismatchedPair<'_>, case: &DifferenceContext<'_>) -> Op
 /// True for pairs among which a rank called one that it never did before, while one that it calls
 /// usually misses a call: no rank that is only behind does so.
 fn has_new_and_missing_call(all: &[MismatchedPair<'_>]) -> bool {
-    let first = all.iter().filter(|odd| odd.is_first_unmet());
-    first
-        .map(|odd| odd.side_ahead().side)
-        .any(|side| misses_usual_call(side, all.iter()))
-}
-
-/// True where a rank lacks a call to or from one that it calls usually.
-fn misses_usual_call<'o>(
-    side: usize,
-    mut all: impl Iterator<Item = &'o MismatchedPair<'o>>,
-) -> bool {
-    all.any(|odd| {
-        odd.side_behind().side == side && odd.counts.0.min(odd.counts.1) >= MIN_CALLS_OF_USUAL_PEER
-    })
+    let lacking: FxHashSet<usize> = (all.iter())
+        .filter(|odd| odd.lacks_usual_call())
+        .map(|odd| odd.side_behind().side)
+        .collect();
+    let mut first = all.iter().filter(|odd| odd.is_first_unmet());
+    first.any(|odd| lacking.contains(&odd.side_ahead().side))
 }
 
 /// The rank that alone called ranks that it never did before, and misses usual calls. In a ring all
@@ -350,7 +348,9 @@ fn find_rank_with_new_peers(odds: &[&MismatchedPair<'_>]) -> Option<CommMember> 
     let mut first = odds.iter().filter(|odd| odd.is_first_unmet());
     let who = *first.next()?.side_ahead();
     let alone = first.all(|odd| odd.side_ahead().side == who.side);
-    (alone && misses_usual_call(who.side, odds.iter().copied())).then_some(who)
+    let lacks =
+        |odd: &&MismatchedPair<'_>| odd.lacks_usual_call() && odd.side_behind().side == who.side;
+    (alone && odds.iter().any(lacks)).then_some(who)
 }
 
 #[cfg(test)]
