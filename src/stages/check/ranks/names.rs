@@ -172,7 +172,7 @@ pub(crate) fn describe_content(call: &Content<'_>) -> String {
     if has_redop(call.op) {
         text += &format!(" {}", RedOp(call.redop));
     }
-    if has_root(call.op) {
+    if has_root(call.op) && !matches!(call.op, b"Send" | b"Recv") {
         text += &format!(" root {}", call.root);
     }
     text
