@@ -9,7 +9,9 @@ use nccl_pipe::program::cli::{
 };
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::report::Report;
-use nccl_pipe::stages::diff::{self, Options, row, run};
+use nccl_pipe::stages::diff::row::{self, DiffAspect, DiffRow};
+use nccl_pipe::stages::diff::{self, Options, run};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 /// Differences between two runs: times, versions, network, settings, algorithms, calls per step
@@ -123,12 +125,20 @@ pub(crate) fn main() -> ExitCode {
                 .print(|| row::build_grid(&rows).into())?;
         }
         let end = read.finish();
-        Ok(report_end(rows.len(), &options, end, &read.report))
+        Ok(report_end(&rows, &options, end, &read.report))
     })
 }
 
-/// Says how the comparison ended, and so the program; `end` is how the reading did.
-fn report_end(differences: usize, options: &Options, end: Exit, report: &Report) -> Exit {
+/// Reports how the comparison ended, and so the program; `end` is how the reading did.
+fn report_end(rows: &[DiffRow], options: &Options, end: Exit, report: &Report) -> Exit {
+    let differences = rows.len();
+    let mut counts: BTreeMap<DiffAspect, usize> = BTreeMap::new();
+    for row in rows {
+        *counts.entry(row.aspect).or_default() += 1;
+    }
+    let counts = counts.iter();
+    let by_aspect: Vec<_> = counts.map(|(of, n)| format!("{} {n}", of.name())).collect();
+    let by_aspect = by_aspect.join(", ");
     let percent = |share: f64| format!("{} %", (share * 1e6).round() / 1e4);
     let beyond = format!(
         "beyond {} (times: {})",
@@ -146,7 +156,7 @@ fn report_end(differences: usize, options: &Options, end: Exit, report: &Report)
              damaged input"
         )),
         (1, Exit::Clean) => report.note(&format!("1 difference {beyond}")),
-        (n, Exit::Clean) => report.note(&format!("{n} differences {beyond}")),
+        (n, Exit::Clean) => report.note(&format!("{n} differences {beyond}: {by_aspect}")),
         (n, _) => report.warn(&format!(
             "{n} differences {beyond}; input that is damaged or could not be read may have caused some"
         )),

@@ -31,6 +31,7 @@ use std::str::FromStr;
 /// last one waits least. That needs no clock.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-skew", version, after_long_help = AFTER)]
+#[command(mut_arg("top", |top| cli::top_of_counts(top, LARGEST_BY)))]
 #[command(next_help_heading = "Rows")]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -95,6 +96,9 @@ impl FromStr for SkewTimeArg {
     }
 }
 
+/// `--top` keeps the largest values of this column.
+const LARGEST_BY: &[&str] = &["p95_us"];
+
 const AFTER: &str = "\
 Examples:
   nccl-skew nccl.log
@@ -136,6 +140,7 @@ pub(crate) fn main() -> ExitCode {
         cli.format
             .get()
             .printer(&run.report)
+            .largest_by(LARGEST_BY)
             .print(|| grid.into())?;
         Ok(run.finish())
     })

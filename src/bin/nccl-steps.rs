@@ -33,7 +33,7 @@ use std::process::ExitCode;
 #[command(next_help_heading = "Rows")]
 #[command(mut_arg("format", |format| format.requires("list")))]
 #[command(mut_arg("sort", |sort| sort.requires("list")))]
-#[command(mut_arg("top", |top| top.requires("list")))]
+#[command(mut_arg("top", |top| cli::top_of_counts(top, LARGEST_BY).requires("list")))]
 pub(crate) struct Cli {
     #[command(flatten)]
     input: InputArgs,
@@ -50,6 +50,9 @@ pub(crate) struct Cli {
     #[command(flatten)]
     file: FileArgs,
 }
+
+/// `--top` keeps the largest values of this column.
+const LARGEST_BY: &[&str] = &["time_s"];
 
 const AFTER: &str = "\
 Examples:
@@ -81,6 +84,7 @@ pub(crate) fn main() -> ExitCode {
             let list = steps::list_steps(origins, options, report, bar, rows)?;
             output
                 .printer(report)
+                .largest_by(LARGEST_BY)
                 .after_live_rows(&early)
                 .print(|| list.build_sheet())?;
         } else {

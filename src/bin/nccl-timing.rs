@@ -26,6 +26,7 @@ use std::process::ExitCode;
 /// segment, step, time_s and tflops_per_gpu.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-timing", version, after_long_help = AFTER)]
+#[command(mut_arg("top", |top| cli::top_of_counts(top, LARGEST_BY)))]
 #[command(next_help_heading = "Rows")]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -42,6 +43,9 @@ pub(crate) struct Cli {
     #[command(flatten)]
     file: FileArgs,
 }
+
+/// `--top` keeps the largest values of this column.
+const LARGEST_BY: &[&str] = &["time_s"];
 
 const AFTER: &str = "\
 Examples:
@@ -102,7 +106,7 @@ pub(crate) fn main() -> ExitCode {
                     true => timing::sheet_per_step(&found),
                     false => sums.summary_grid(&found).into(),
                 };
-                let mut printer = output.printer(&run.report);
+                let mut printer = output.printer(&run.report).largest_by(LARGEST_BY);
                 if cli.per_step {
                     printer = printer.after_live_rows(&early);
                 }

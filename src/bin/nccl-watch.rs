@@ -3,6 +3,8 @@
 use anyhow::{Context, bail};
 use clap::Parser;
 use nccl_pipe::error::{Error, Result, without_temporary_path};
+use nccl_pipe::output::render::look::DrawStyle;
+use nccl_pipe::output::render::wrap::WrapWriter;
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{ByteSize, InputArgs, ProgramRun, StepArgs, StepLineArgs};
 use nccl_pipe::program::exit::Exit;
@@ -361,9 +363,14 @@ impl WatchPrinter<'_> {
                 _ => self.print_line("nccl-check finds nothing wrong in the log up to here"),
             };
         }
-        write_findings_text(found, &[], ShownFindings::default(), &mut self.out)
+        let look = DrawStyle {
+            width: cli::terminal_width(),
+            ..DrawStyle::default()
+        };
+        let mut out = WrapWriter::new(look, &mut self.out);
+        write_findings_text(found, &[], ShownFindings::default(), &mut out)
             .map_err(Error::Output)?;
-        self.out.flush().map_err(Error::Output)
+        out.flush().map_err(Error::Output)
     }
 
     fn write_metrics(&self, path: &Path, text: &str) -> io::Result<()> {

@@ -38,6 +38,14 @@ pub enum Error {
         /// Its kind.
         what: &'static str,
     },
+    /// A record of calls in a folder, where the log has these calls.
+    #[error("{name} is {what}: of a folder only logs are read; name the file itself")]
+    Beside {
+        /// The input's name.
+        name: String,
+        /// Its kind.
+        what: &'static str,
+    },
     /// An input that has times but no calls.
     #[error("{name} is {what}: it has no calls; nccl-ops --time reads its times")]
     NoCalls {

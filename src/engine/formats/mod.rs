@@ -25,7 +25,7 @@ pub use rows::lines;
 pub use rows::table_rows;
 use rows::{chain, ordered};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::members::duplicate_inputs::DuplicateInputs;
 use crate::report::account::Account;
 use crate::source::Input;
@@ -34,6 +34,13 @@ use lines::RowVisitor;
 /// Returns true for an archive that begins with `head`, as Snoopie's launcher packs a run.
 pub fn is_archive(head: &[u8]) -> bool {
     (binary::ZIP.probe)(&InputHead::from_bytes(head)) == ProbeAnswer::Yes
+}
+
+/// The error of an archive without a file of Snoopie, with the command that unpacks it.
+pub fn refuse_archive(name: String) -> Error {
+    let advice = binary::advice(&binary::ZIP, &name);
+    let what = "a zip archive without a file of Snoopie";
+    Error::NoText { name, what, advice }
 }
 
 /// Makes the list of formats with their readers, one line for each format.

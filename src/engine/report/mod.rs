@@ -10,6 +10,7 @@ pub mod progress;
 
 pub use crate::error::phrases::{count_phrase, names_phrase, ranges_phrase};
 use crate::members::duplicate_inputs::EarlierInputs;
+use crate::output::render::look::{terminal_width, wrap_text};
 use crate::report::progress::{ByteProgressBar, Progress as _};
 use crate::source::{InputDifferences, InputListing};
 use account::Account;
@@ -433,8 +434,13 @@ impl Report {
             } else {
                 text.to_owned()
             };
+            let mut text = format!("{}: {text}", self.name);
+            if let Some(width) = terminal_width(&stderr) {
+                let lines = text.lines().flat_map(|line| wrap_text(line, width));
+                text = Vec::from_iter(lines).join("\n");
+            }
             // A closed stderr is no reason to stop.
-            let _ = writeln!(stderr, "{}: {text}", self.name);
+            let _ = writeln!(stderr, "{text}");
         });
     }
 }

@@ -1,7 +1,7 @@
 //! How rows are written.
 
 use super::{OrderArgs, RowOutput};
-use crate::output::render::look::{DrawStyle, MAX_TERMINAL_ROWS};
+use crate::output::render::look::{self, DrawStyle, MAX_TERMINAL_ROWS};
 use crate::output::render::order::RowOrder;
 use crate::output::reshape::{LabelColumn, RowReshape};
 use crate::stages::page::text::PAGE_WIDTH_CHARS;
@@ -201,7 +201,5 @@ pub fn page_width() -> usize {
 
 /// The characters of a line of the terminal that standard output is, if it is one.
 pub fn terminal_width() -> Option<usize> {
-    let stdout = io::stdout();
-    let size = rustix::termios::tcgetwinsize(&stdout).ok()?;
-    (size.ws_col > 0 && stdout.is_terminal()).then_some(usize::from(size.ws_col))
+    look::terminal_width(&io::stdout())
 }

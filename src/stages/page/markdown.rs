@@ -13,10 +13,7 @@ use std::fmt::Write as _;
 /// Writes the page.
 pub fn render_markdown(page: &ReportPage) -> String {
     let mut out = format!("## {}\n", escape_markdown(&page.headline()));
-    let _ = writeln!(out, "\n**{}**", escape_markdown(&page.answer.sentence));
-    if let Some(next) = &page.answer.next {
-        let _ = writeln!(out, "\nnext: {}", escape_markdown(next));
-    }
+    write_answer(page, &mut out);
     if !page.job.is_empty() {
         let job = page.job.iter();
         let job: Vec<_> = job
@@ -31,7 +28,16 @@ pub fn render_markdown(page: &ReportPage) -> String {
     write_findings(page, &mut out);
     write_caveats(page, &mut out);
     write_changes(page, &mut out);
+    write_answer(page, &mut out);
     out
+}
+
+/// Writes the answer and the next command: at the page's start, and at its end.
+fn write_answer(page: &ReportPage, out: &mut String) {
+    let _ = writeln!(out, "\n**{}**", escape_markdown(&page.answer.sentence));
+    if let Some(next) = &page.answer.next {
+        let _ = writeln!(out, "\nnext: {}", escape_markdown(next));
+    }
 }
 
 /// Escapes all punctuation that has a meaning in Markdown.

@@ -18,15 +18,24 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 
-/// The use of each communicator: `tensor`, or `tensor?` if that is unsure.
-pub(super) type CommLabels = BTreeMap<CommId, String>;
+/// Communicators by id.
+pub(super) type KnownComms = BTreeMap<CommId, KnownComm>;
+
+/// What the beginning of the logs shows of a communicator.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct KnownComm {
+    /// Its use: `tensor`, or `tensor?` if that is unsure; empty if it is unknown.
+    pub(super) label: String,
+    /// The rank in the job of each of its ranks, as far as they are known.
+    pub(super) job_ranks: BTreeMap<u32, u32>,
+}
 
 /// The thread that finds labels.
 #[derive(Debug, Default)]
 pub(super) struct LabelWorker {
     /// The number of calls at which it works next.
     next: u64,
-    work: Option<JoinHandle<Option<CommLabels>>>,
+    work: Option<JoinHandle<Option<KnownComms>>>,
 }
 
 impl LabelWorker {
@@ -36,7 +45,7 @@ impl LabelWorker {
         watch: &JobWatch<'_>,
         read: &Read,
         paths: impl FnOnce() -> Vec<PathBuf>,
-    ) -> Option<CommLabels> {
+    ) -> Option<KnownComms> {
         let calls = watch.calls().total().calls;
         let is_time = calls >= self.next.max(1)
             && (watch.count_steps() >= MIN_STEPS_TO_LABEL || calls >= MIN_CALLS_TO_LABEL);
@@ -56,7 +65,7 @@ impl LabelWorker {
 }
 
 /// Finds the uses of the communicators in these logs.
-fn find_labels(paths: &[PathBuf], read: &Read) -> Option<CommLabels> {
+fn find_labels(paths: &[PathBuf], read: &Read) -> Option<KnownComms> {
     let share = (MAX_LABEL_READ_BYTES / paths.len().max(1) as u64).max(MIN_BYTES_PER_LOG);
     let (mut origins, mut copies) = (Vec::new(), Vec::new());
     for path in paths {
@@ -79,17 +88,23 @@ fn find_labels(paths: &[PathBuf], read: &Read) -> Option<CommLabels> {
     let found =
         communicators::read_communicators(&origins, read, &mut report, &ByteProgressBar::default())
             .ok()?;
-    let label = |communicator: &communicators::MergedCommunicator| {
+    let known = |communicator: &communicators::MergedCommunicator| {
         let label = &communicator.label;
         let Named::Id(id, _) = communicator.key else {
             return None;
         };
         let unsure = if label.high { "" } else { "?" };
-        label
-            .is_known()
-            .then(|| (id, format!("{}{unsure}", label.of.name())))
+        let name = || format!("{}{unsure}", label.of.name());
+        let sides = communicator.sides.iter();
+        let ranks =
+            sides.filter_map(|&at| Some((found.sides[at].rank?, found.job_rank_of_side(at)?)));
+        let of = KnownComm {
+            label: label.is_known().then(name).unwrap_or_default(),
+            job_ranks: ranks.collect(),
+        };
+        Some((id, of))
     };
-    Some(found.communicators.iter().filter_map(label).collect())
+    Some(found.communicators.iter().filter_map(known).collect())
 }
 
 /// Copies a long log's first bytes to a file without a name, which leaves nothing behind however the program
@@ -118,8 +133,13 @@ mod tests {
         };
         let read = options(1, false);
         let labels = |path| find_labels(&[path], &read).unwrap().into_values();
-        let all: Vec<String> = labels(job("megatron/nccl.log")).collect();
-        assert!(all.iter().any(|label| label == "tensor"), "{all:?}");
+        let all: Vec<KnownComm> = labels(job("megatron/nccl.log")).collect();
+        let tensor = all.iter().filter(|of| of.label == "tensor");
+        let mut ranks: Vec<u32> = tensor
+            .flat_map(|of| of.job_ranks.values().copied())
+            .collect();
+        ranks.sort_unstable();
+        assert_eq!(ranks, [0, 1, 2, 3, 4, 5, 6, 7], "{all:?}");
         assert_eq!(find_labels(&[job("nothing")], &read), None);
     }
 

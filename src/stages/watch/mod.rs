@@ -32,7 +32,7 @@ use crate::source::AppendedBytes;
 use crate::stages::check::warn::known_warns::look_up_warn;
 use crate::stages::watch::limits::MAX_WARN_KINDS;
 use growing_log::{GrowingLog, GrowthNews, GrowthOptions};
-use labels::CommLabels;
+use labels::KnownComms;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -63,8 +63,8 @@ pub struct JobWatch<'o> {
     all: CallsByOp,
     /// Collectives by communicator and rank.
     ranks: CollectiveCounts,
-    /// The uses of communicators.
-    labels: CommLabels,
+    /// What else is known of communicators.
+    known: KnownComms,
     /// Lines of the last piece that identify communicators.
     inits: Vec<u8>,
     steps: u64,
@@ -90,7 +90,7 @@ impl<'o> JobWatch<'o> {
             since: CallsByOp::default(),
             all: CallsByOp::default(),
             ranks: CollectiveCounts::default(),
-            labels: CommLabels::new(),
+            known: KnownComms::new(),
             inits: Vec::new(),
             steps: 0,
             pace: JobPace::new(stall, now),
@@ -221,7 +221,13 @@ impl<'o> JobWatch<'o> {
 
     /// The use of a communicator, if it is known: `tensor`, or `tensor?` if that is unsure.
     pub fn comm_label(&self, id: &CommId) -> Option<&str> {
-        self.labels.get(id).map(String::as_str)
+        let label = self.known.get(id).map(|of| of.label.as_str());
+        label.filter(|label| !label.is_empty())
+    }
+
+    /// The rank in the job of a communicator's rank, if it is known.
+    pub fn job_rank(&self, id: &CommId, rank: u32) -> Option<u32> {
+        self.known.get(id)?.job_ranks.get(&rank).copied()
     }
 
     /// Lines of the last piece that identify communicators.

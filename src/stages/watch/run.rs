@@ -209,9 +209,9 @@ pub fn run_watch(
             }
         }
         if options.labels
-            && let Some(labels) = labelling.take_labels(&watch, read, || log.log_paths(follow))
+            && let Some(known) = labelling.take_labels(&watch, read, || log.log_paths(follow))
         {
-            watch.labels = labels;
+            watch.known = known;
         }
         if listener.is_left_when_idle(&watch, found.as_ref())? {
             return Ok(WatchEnd::Left);

@@ -388,6 +388,9 @@ fn the_ending_of_a_file_names_the_format() {
         assert!(write(to).ends(0).stdout.is_empty());
         let text = std::fs::read_to_string(work.dir().join(to)).unwrap();
         assert!(text.starts_with(begins), "{to}: {text}");
+        // The answer is first and last.
+        let answers = text.matches("next: ").count();
+        assert!(answers == 2 || to == "a.json", "{to}: {text}");
     }
     write("a.pdf")
         .ends(2)
@@ -540,6 +543,9 @@ fn the_last_calls_show_who_waits_in_which_call() {
         assert!(hung.contains(text), "{text}\n{hung}");
     }
     assert_eq!(hung.matches(" unmet\"").count(), 3, "{hung}");
+    // The ends of a pipeline are ranks of the job.
+    let unsent = html(&paths(&["captured/pp-recv/nccl.log.gz"]));
+    assert!(unsent.contains(" bf16 from rank 1, call "), "{unsent}");
     let well = html(&paths(&["captured/3d/nccl.log.gz"]));
     assert!(
         well.contains("<summary>8 ranks, call by call</summary>"),

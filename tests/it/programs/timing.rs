@@ -28,6 +28,14 @@ fn a_summary_has_the_values_with_their_counts() {
 }
 
 #[test]
+fn the_top_steps_are_the_slowest() {
+    let text = log((0..10).map(nemo));
+    let args = ["--per-step", "--top", "2"];
+    let table = Csv::of(&feed("nccl-timing", &args, text.as_str()).ends(0));
+    assert_eq!(table.column("time_s"), ["7.5", "6.5"]);
+}
+
+#[test]
 fn a_field_that_is_not_printed_is_empty_and_hides_nothing() {
     let text = log((0..4).map(nemo)).replace(" | TFLOPS_per_GPU: ", " | tokens: ");
     let table = Csv::of(&feed("nccl-timing", &[], text.as_str()).ends(0));

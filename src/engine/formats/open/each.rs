@@ -109,6 +109,8 @@ pub fn for_each_input<V: LogVisitor + Send>(
 pub struct InputOutcomes {
     several: bool,
     read: u64,
+    /// Files of folders were left out that would be read if they were named.
+    has_records: bool,
     first: Option<Error>,
 }
 
@@ -118,6 +120,7 @@ impl InputOutcomes {
         InputOutcomes {
             several: origins.len() > 1,
             read: 0,
+            has_records: false,
             first: None,
         }
     }
@@ -130,10 +133,12 @@ impl InputOutcomes {
         result: Result<()>,
         report: &mut Report,
     ) -> Result<()> {
+        self.has_records |= matches!(result, Err(Error::Beside { .. }));
         match result {
             Ok(()) => self.read += 1,
             Err(
-                Error::NoText { name, what, .. }
+                Error::Beside { name, what }
+                | Error::NoText { name, what, .. }
                 | Error::Unread { name, what }
                 | Error::NoCalls { name, what },
             ) if origin.is_listed() => {
@@ -159,7 +164,16 @@ impl InputOutcomes {
         match (self.first, report.skipped_inputs()) {
             (Some(_), _) if self.several => none("none of the inputs could be read".to_owned()),
             (Some(e), _) => Err(e),
-            (None, Some(passed)) => none(format!("none of the files is a log: {passed}")),
+            (None, Some(passed)) => {
+                let named = match self.has_records {
+                    true => format!(
+                        "; name the files themselves: {} FOLDER/*",
+                        source::program_name()
+                    ),
+                    false => String::new(),
+                };
+                none(format!("none of the files is a log: {passed}{named}"))
+            }
             (None, None) => Ok(()),
         }
     }

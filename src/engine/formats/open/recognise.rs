@@ -127,6 +127,7 @@ fn check_wanted(origin: &InputName, found: RecognisedFormat, needs: Provides) ->
             Error::NoText { name, what, advice }
         }
         _ if is_means => Error::NoCalls { name, what },
+        _ if is_beside && format.tells.has(needs) => Error::Beside { name, what },
         _ => Error::Unread { name, what },
     })
 }

@@ -44,7 +44,7 @@ const BAR_COLUMNS: [&str; 2] = ["share of calls", "strip"];
 const POSITION_COLUMNS: [&str; 4] = ["text", "line", "input", "file"];
 
 /// Columns that follow from others, or show less than they: the least missed is first.
-const DERIVED_COLUMNS: [&str; 83] = [
+const DERIVED_COLUMNS: [&str; 85] = [
     // The long text of a line.
     "advice",
     "why",
@@ -73,6 +73,8 @@ const DERIVED_COLUMNS: [&str; 83] = [
     "p99_us",
     "median_ns",
     "min_ns",
+    "max_ns",
+    "avg_ns",
     "min_us",
     "algbw_gbs",
     "p95_bytes",

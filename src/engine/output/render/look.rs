@@ -10,6 +10,8 @@ use crate::output::limits::COLUMN_SPACE;
 pub use crate::output::limits::MAX_TERMINAL_ROWS;
 use anstyle::{AnsiColor, Style};
 use std::fmt::Write;
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// The place where a table is drawn. By default it is no terminal: all columns and rows are drawn,
@@ -210,6 +212,12 @@ pub(super) fn value_style(column: &str, text: &str) -> Option<Style> {
         "error" => style.bold(),
         _ => style,
     })
+}
+
+/// The characters of a line of a terminal; `None` if `out` is none.
+pub fn terminal_width(out: &(impl AsFd + IsTerminal)) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(out).ok()?;
+    (size.ws_col > 0 && out.is_terminal()).then_some(usize::from(size.ws_col))
 }
 
 /// Breaks a sentence into lines of at most `width` characters, between words if they fit.

@@ -144,6 +144,14 @@ fn describe_log_without_calls(seen: &CheckGathered, lines: u64, foreign: u64) ->
     let has_made = sides().any(|side| side.state.is_set_up());
     let init = InitProgress::of_largest(&seen.found).filter(|_| has_made);
     let (says, why, advice) = match (seen.lines.informs, init) {
+        (_, Some(InitProgress { complete, all })) if complete == all => (
+            format!(
+                "not judged: the log has no calls, and ends after the initialisation of all {}",
+                number_and_noun(all, "rank")
+            ),
+            "without COLL lines the log does not show whether a call was made",
+            "run the job with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL, and check the whole log",
+        ),
         (_, Some(InitProgress { complete, all })) => (
             format!(
                 "not judged: the log has no calls, and the initialisation is complete on {complete} of \

@@ -60,10 +60,11 @@ pub(super) fn find_odd_process(
     found: &CommunicatorsSummary,
     is_of_job: impl Fn(u32) -> bool,
 ) -> Option<u32> {
-    let mut kinds: BTreeMap<(String, Option<u32>), Vec<u32>> = BTreeMap::new();
+    let mut kinds: BTreeMap<(String, i64, Option<u32>), Vec<u32>> = BTreeMap::new();
     for (&process, last) in last.iter().filter(|(p, _)| is_of_job(**p)) {
         let nranks = found.communicators[last.communicator].nranks;
-        let kind = (names::describe_call(last.call), nranks);
+        let call = names::describe_call(last.call);
+        let kind = (call, last.call.line.root, nranks);
         kinds.entry(kind).or_default().push(process);
     }
     let mut kinds: Vec<Vec<u32>> = kinds.into_values().collect();

@@ -62,6 +62,29 @@ impl RankNames<'_> {
         self.found.job_rank_of_side(side)
     }
 
+    /// As [`describe_call`], with the peer of a message: `Recv of 5 int64 from rank 44`.
+    pub(crate) fn describe_call_on(&self, call: &CallDetail, communicator: usize) -> String {
+        describe_call(call) + &self.describe_peer(&call.op, communicator, call.line.root)
+    }
+
+    /// ` from rank 44`, by the rank in the job; ` to its rank 1` where that is unknown; empty for a collective.
+    pub(crate) fn describe_peer(&self, op: &[u8], communicator: usize, peer: i64) -> String {
+        let way = match op {
+            b"Send" => "to",
+            b"Recv" => "from",
+            _ => return String::new(),
+        };
+        let sides = self.found.communicators[communicator].sides.iter();
+        let is_peer = |side: &&usize| self.found.sides[**side].rank.map(i64::from) == Some(peer);
+        match sides
+            .filter(is_peer)
+            .find_map(|&side| self.job_rank_of_side(side))
+        {
+            Some(job) => format!(" {way} rank {job}"),
+            None => format!(" {way} its rank {peer}"),
+        }
+    }
+
     /// `rank 11 (node1:4123)`, `ranks 9, 10, 11, 12 and 7 more` by their ranks in the job, else `its ranks 1, 2`.
     pub(crate) fn describe_members(&self, members: &[CommMember]) -> String {
         if let [one] = members {
@@ -130,7 +153,8 @@ pub(crate) fn describe_process(process: &SpeakerProcess) -> String {
     }
 }
 
-/// `AllReduce of 1024 fp32 sum`, `Broadcast of 5 int64 from 0`.
+/// `AllReduce of 1024 fp32 sum`, `Broadcast of 5 int64 root 0`; a message without its peer, which is another rank
+/// in the job.
 pub(crate) fn describe_call(call: &CallDetail) -> String {
     describe_content(&Content {
         op: &call.op,
@@ -141,18 +165,15 @@ pub(crate) fn describe_call(call: &CallDetail) -> String {
     })
 }
 
-/// As [`describe_call`]; a message has its operation, and its peer as the root.
+/// As [`describe_call`].
 pub(crate) fn describe_content(call: &Content<'_>) -> String {
     let op = String::from_utf8_lossy(call.op);
     let mut text = format!("{op} of {} {}", call.count, Datatype(call.datatype));
     if has_redop(call.op) {
         text += &format!(" {}", RedOp(call.redop));
     }
-    match call.op {
-        b"Send" => text += &format!(" to {}", call.root),
-        b"Recv" => text += &format!(" from {}", call.root),
-        _ if has_root(call.op) => text += &format!(" root {}", call.root),
-        _ => {}
+    if has_root(call.op) && !matches!(call.op, b"Send" | b"Recv") {
+        text += &format!(" root {}", call.root);
     }
     text
 }

@@ -4,7 +4,7 @@
 use super::{TimedOutCall, WatchdogMessage, WatchdogRecord};
 use crate::stages::check::finding::{About, Confidence, Finding, Kind};
 use crate::stages::check::ranks::mismatch::{CallDetails, show_call};
-use crate::stages::check::ranks::names::{self, RankNames};
+use crate::stages::check::ranks::names::RankNames;
 use crate::stages::check::streams::ProcessComm;
 use crate::stages::check::streams::stream_owners::StreamOwner;
 use crate::stages::check::streams::wanted_streams::CallDetail;
@@ -147,7 +147,7 @@ fn nccl_call_finding(
         "PyTorch's call {number}, {}, is NCCL's call {seq} on communicator {}: {}; {lacking}",
         quote_text(op),
         names.describe_communicator(communicator),
-        names::describe_call(call),
+        names.describe_call_on(call, communicator),
     );
     Some(Finding {
         about: About {

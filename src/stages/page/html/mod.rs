@@ -46,9 +46,11 @@ pub fn render_html(page: &ReportPage) -> String {
         write_section(page, of, &mut out);
     }
     write_missing_sections(page, &mut out);
+    out.push_str("</main>\n<footer>");
+    write_answer(page, &mut out);
     let _ = write!(
         out,
-        "</main>\n<footer>nccl-report {}. Every table has the rows of the program that is named beside \
+        "nccl-report {}. Every table has the rows of the program that is named beside \
          it.</footer>\n<script>\n{}</script>\n</body>\n</html>\n",
         env!("CARGO_PKG_VERSION"),
         include_str!("script.js")

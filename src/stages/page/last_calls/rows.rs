@@ -102,7 +102,7 @@ impl RowBuilder<'_> {
             let call = |(call, from_end): (&TailCall, &usize)| DrawnCall {
                 column: layout.columns - 1 - from_end,
                 kind: kind_of.get(&call.communicator).copied().unwrap_or(0),
-                call: self.words.describe(call),
+                call: self.words.describe_with_peer(call, self.sides),
                 place: self.sides.describe_place(call.communicator, call.seq),
                 step: call.step,
             };
@@ -120,7 +120,10 @@ impl RowBuilder<'_> {
         let mut rows: Vec<RankRow> = rows.map(draw).collect();
         for (call, column) in layout.iter_waits() {
             let place = self.sides.describe_place(call.communicator, call.seq);
-            let text = format!("{}, {place}", self.words.describe(call));
+            let text = format!(
+                "{}, {place}",
+                self.words.describe_with_peer(call, self.sides)
+            );
             for side in self.unmet.list_absent_sides(call) {
                 let gpu = self.sides.gpu_of(side);
                 let Some(row) = layout.ranks.iter().position(|rank| rank.gpu == gpu) else {

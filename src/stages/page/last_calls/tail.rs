@@ -25,6 +25,17 @@ pub(super) struct TailCall {
     pub(super) step: Option<u64>,
 }
 
+impl TailCall {
+    /// The operation of a message, and its peer.
+    fn message(&self) -> (&'static [u8], i64) {
+        match self.way {
+            StreamKind::Collective => (b"collective", 0),
+            StreamKind::Send(to) => (b"Send", to),
+            StreamKind::Recv(from) => (b"Recv", from),
+        }
+    }
+}
+
 /// Where a caller's calls belong.
 #[derive(Debug, Clone, Copy)]
 struct CallerPlace {
@@ -178,21 +189,20 @@ impl<'a> CallWords<'a> {
         CallWords { of }
     }
 
-    /// `AllReduce of 1024 fp32 sum`, `Send of 5 int64 to 3`.
+    /// `AllReduce of 1024 fp32 sum`, `Send of 5 int64`.
     pub(super) fn describe(&self, call: &TailCall) -> String {
-        let (op, peer): (&[u8], _) = match call.way {
-            StreamKind::Collective => (b"collective", None),
-            StreamKind::Send(to) => (b"Send", Some(to)),
-            StreamKind::Recv(from) => (b"Recv", Some(from)),
-        };
-        match (self.of.get(&call.mark), peer) {
-            (Some(content), None) => describe_content(content),
-            (Some(&content), Some(root)) => describe_content(&Content {
-                op,
-                root,
-                ..content
-            }),
+        let (op, _) = call.message();
+        match (self.of.get(&call.mark), call.way) {
+            (Some(content), StreamKind::Collective) => describe_content(content),
+            (Some(&content), _) => describe_content(&Content { op, ..content }),
             (None, _) => String::from_utf8_lossy(op).into_owned(),
         }
+    }
+
+    /// As [`CallWords::describe`], with the peer of a message: `Send of 5 int64 to rank 44`.
+    pub(super) fn describe_with_peer(&self, call: &TailCall, sides: &SideCalls<'_>) -> String {
+        let names = RankNames { found: sides.found };
+        let (op, peer) = call.message();
+        self.describe(call) + &names.describe_peer(op, call.communicator, peer)
     }
 }

@@ -42,9 +42,15 @@ pub(super) fn list_waits<'c>(
             nranks,
             communicators: calls.len(),
         };
-        let place = match (calls.first(), calls.len()) {
-            (Some(&(communicator, seq)), 1) => sides.describe_place(communicator, seq),
-            _ => group.describe_group(),
+        // Of several messages each has its own peer.
+        let one = who.first().filter(|_| calls.len() == 1);
+        let one = one.and_then(|rank| rank.calls.get(rank.unmet?));
+        let (call, place) = match one {
+            Some(one) => (
+                words.describe_with_peer(one, sides),
+                sides.describe_place(one.communicator, one.seq),
+            ),
+            None => (call, group.describe_group()),
         };
         list.push((format!("{call}, {place}"), name_ranks(&who, sides.found)));
     }

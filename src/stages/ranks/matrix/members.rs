@@ -171,6 +171,16 @@ impl MatrixMembers {
         of.copied().flatten()
     }
 
+    /// `rank 12 (its rank 4)`, by the rank in the job; `its rank 4` where that is unknown.
+    pub(super) fn describe_member(&self, comm: &MatrixComm, rank: u32) -> String {
+        let seat = self.seats.get(&(comm.clone(), rank));
+        match seat.and_then(|seat| seat.rank) {
+            Some(job) if job != rank => format!("rank {job} (its rank {rank})"),
+            Some(job) => format!("rank {job}"),
+            None => format!("its rank {rank}"),
+        }
+    }
+
     /// Returns the end of a rank of a communicator.
     pub(super) fn endpoint_of_rank(
         &mut self,

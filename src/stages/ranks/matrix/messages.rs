@@ -79,7 +79,8 @@ pub(super) fn add_messages(
     let known = |(comm, _, to): &(MatrixComm, u32, u32)| {
         comm.is_known() && receives.contains(&(comm.clone(), *to))
     };
-    report_pair_differences(pairs.iter().filter(|(pair, _)| known(pair)), report);
+    let pairs = pairs.iter().filter(|(pair, _)| known(pair));
+    report_pair_differences(pairs, members, report);
     if nobodys > 0 {
         report.warn(&format!(
             "{} not counted: it is not known which rank of its communicator receives, or from whom, \
@@ -100,6 +101,7 @@ fn count_with_verb(n: u64, what: &str) -> String {
 /// Reports the pairs of ranks that differ in their records.
 fn report_pair_differences<'p>(
     pairs: impl Iterator<Item = (&'p (MatrixComm, u32, u32), &'p PairRecords)>,
+    members: &MatrixMembers,
     report: &Report,
 ) {
     let differs = |both: &PairRecords| both.sent != both.expected;
@@ -113,10 +115,12 @@ fn report_pair_differences<'p>(
     };
     report.warn(&format!(
         "{} of ranks in which the receiver expected something else than what was sent; the first: on \
-         communicator {} rank {from} sent {} to rank {to}, which expected {}",
+         communicator {} {} sent {} to {}, which expected {}",
         count_phrase(odd.len() as u64, "pair"),
         comm.to_text(),
+        members.describe_member(comm, *from),
         text(&both.sent),
+        members.describe_member(comm, *to),
         text(&both.expected)
     ));
 }

@@ -215,11 +215,15 @@ fn draw_communicators(page: &mut WatchPage<'_>, frame: &mut Frame<'_>, area: Rec
     let first = page.view.bound_first_row(each.len(), room);
     let rows = each.iter().skip(first).take(room).map(|(id, of)| {
         let behind = of.ranks_behind();
-        // `3 (-2)`: rank 3 has made two collectives fewer.
+        // `3 (-2)`: rank 3 of the job has made two collectives fewer; `its 3` is the communicator's.
+        let name = |rank: u32| match page.watch.job_rank(id, rank) {
+            Some(job) => job.to_string(),
+            None => format!("its {rank}"),
+        };
         let mut named: Vec<String> = behind
             .iter()
             .take(MAX_NAMED_RANKS)
-            .map(|(rank, by)| format!("{rank} (-{by})"))
+            .map(|(rank, by)| format!("{} (-{by})", name(*rank)))
             .collect();
         if behind.len() > MAX_NAMED_RANKS {
             named.push(format!("and {} more", behind.len() - MAX_NAMED_RANKS));

@@ -3,6 +3,7 @@
 use super::{PageView, WatchHistory, WatchPage, draw_page};
 use crate::source::AppendedBytes;
 use crate::stages::watch::JobWatch;
+use crate::stages::watch::labels::KnownComm;
 use crate::testing::options;
 use proptest::prelude::*;
 use ratatui::Terminal;
@@ -35,10 +36,14 @@ fn shown_by_view(
     let events = watch.read_growth(&grown, start);
     let label = |nranks| if nranks == 2 { "tensor?" } else { "world" };
     let each = watch.ranks().largest_first();
-    let labels = each
-        .iter()
-        .map(|(id, of)| (**id, label(of.nranks).to_owned()));
-    watch.labels = labels.collect();
+    let known = each.iter().map(|(id, of)| {
+        let known = KnownComm {
+            label: label(of.nranks).to_owned(),
+            job_ranks: (0..of.nranks).map(|rank| (rank, rank + 70)).collect(),
+        };
+        (**id, known)
+    });
+    watch.known = known.collect();
     events.iter().for_each(|event| told.add_event(event));
     let now = start + rests;
     watch.detect_stall(now);

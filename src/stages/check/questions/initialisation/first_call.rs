@@ -3,8 +3,9 @@
 use super::SetupContext;
 use crate::stages::check::finding::{Confidence, Evidence, Finding, Kind, Severity};
 use crate::stages::check::wording::number_and_noun;
-use crate::stages::communicators::CommunicatorState;
+use crate::stages::communicators::{CommunicatorState, JobGpu, gpu_of_side};
 use crate::stages::net::net_stage::FirstReportLine;
+use std::collections::BTreeSet;
 
 /// Returns the note if all communicators are complete, and nothing at all follows: no call, no step, no end, no
 /// other line.
@@ -32,7 +33,8 @@ pub(super) fn find_silent_start(context: &SetupContext<'_>) -> Option<Finding> {
     if calls > 0 || is_followed {
         return None;
     }
-    let ranks = number_and_noun(sides.len(), "rank");
+    let gpus: BTreeSet<JobGpu> = sides.iter().map(gpu_of_side).collect();
+    let ranks = number_and_noun(gpus.len(), "rank");
     let stalled = context.is_stalled();
     let says = format!(
         "the log ends after the initialisation: {ranks} completed it, and no call, step or other line \

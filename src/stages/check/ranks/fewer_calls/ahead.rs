@@ -3,7 +3,6 @@
 use super::{LagContext, ProcessProgress};
 use crate::stages::check::finding::{Confidence, Finding, Kind};
 use crate::stages::check::ranks::mismatch::show_call;
-use crate::stages::check::ranks::names;
 use crate::stages::check::streams::compare::{CommMember, DifferingComm};
 use crate::stages::check::wording::{number_and_noun, verb_form};
 
@@ -44,7 +43,8 @@ impl LagContext<'_> {
         };
         let last = self.last.get(&process(first));
         let made = last.map_or_else(String::new, |last| {
-            format!("; its last call is {}", names::describe_call(last.call))
+            let call = self.names.describe_call_on(last.call, last.communicator);
+            format!("; its last call is {call}")
         });
         let communicator = group.communicator;
         let says = format!(

@@ -139,7 +139,7 @@ impl LagContext<'_> {
             (_, Some((number, at, call))) => format!(
                 "{who} has not made call {number} of {there}, and {waits}; its last call is {}, call \
                  {} of communicator {}",
-                names::describe_call(call),
+                self.names.describe_call_on(call, at),
                 call.seq,
                 self.names.describe_communicator(at),
             ),
@@ -147,7 +147,7 @@ impl LagContext<'_> {
                 "{who} {}, and {waits}; its last call is {}, call {} of {there}; it is behind on {}, \
                  by up to {}",
                 self.describe_stop(call, is_stop),
-                names::describe_call(call),
+                self.names.describe_call_on(call, communicator),
                 call.seq,
                 number_and_noun(laggard.lagging_communicators().len() as u64, "communicator"),
                 number_and_noun(by, "call"),

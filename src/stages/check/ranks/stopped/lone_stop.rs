@@ -17,7 +17,7 @@ use crate::stages::check::ranks::limits::{
     MIN_CALLS_OF_LONE_RANK, MIN_OTHERS_AT_SAME_CALL, MIN_STEPS_OF_LONE_RANK,
 };
 use crate::stages::check::ranks::mismatch::show_call;
-use crate::stages::check::ranks::names::{self, RankNames};
+use crate::stages::check::ranks::names::RankNames;
 use crate::stages::check::streams::last_calls::{LastStreamCall, are_of_one_input};
 use crate::stages::check::streams::step_ends::ProcessStepEnds;
 use rustc_hash::FxHashMap;
@@ -265,7 +265,7 @@ pub(crate) fn report_lone_stop(
         "{} stopped in the middle of a step, and all other ranks of its job wait for it at the end of a \
          step; its last call is {}, call {} of communicator {}; it hangs, or its process is dead",
         names.describe_actor(side),
-        names::describe_call(call),
+        names.describe_call_on(call, communicator),
         call.seq,
         names.describe_communicator(communicator),
     );

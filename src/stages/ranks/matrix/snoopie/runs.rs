@@ -5,12 +5,12 @@ use super::unzip;
 use crate::count::calls::Progress;
 use crate::error::{Error, Result};
 use crate::filter::{CallFilter, FilterPart};
-use crate::formats::Provides;
 use crate::formats::open::{self, InputOutcomes};
 use crate::formats::snoopie::access::SnoopieAccess;
 use crate::formats::snoopie::op::AccessKind;
 use crate::formats::snoopie::tables::SnoopieTables;
 use crate::formats::snoopie::{self, SnoopieFile};
+use crate::formats::{self, Provides};
 use crate::report::{Report, count_phrase};
 use crate::source::{self, InputName};
 use std::collections::{BTreeMap, BTreeSet};
@@ -141,9 +141,7 @@ impl SnoopieRuns {
             match zip.map(unzip::unzip_run).transpose()? {
                 None => all.push(origin.clone()),
                 Some(None) => {
-                    let name = origin.name();
-                    let what = "an archive without a file of Snoopie";
-                    return Err(Error::Unread { name, what });
+                    return Err(formats::refuse_archive(origin.name()));
                 }
                 Some(Some((folder, origins))) => {
                     folders.push(folder);
