@@ -26,7 +26,7 @@ pub(crate) struct HcclError {
     /// The rank at the other end.
     remote: Option<u32>,
     /// The addresses of the two ends.
-    addresses: Option<(Box<[u8]>, Box<[u8]>)>,
+    addresses: Option<[Box<[u8]>; 2]>,
 }
 
 impl HcclError {
@@ -55,7 +55,7 @@ impl HcclError {
             remote: report.remote,
             addresses: report
                 .addresses
-                .map(|(own, other)| (own.into(), other.into())),
+                .map(|(own, other)| [own.into(), other.into()]),
         })
     }
 }
@@ -207,8 +207,8 @@ fn describe_ends(line: &WatchdogRecord, error: &HcclError) -> Option<String> {
         })
     };
     let addresses = error.addresses.as_ref();
-    let near = at(addresses.map(|(near, _)| &**near));
-    let far = at(addresses.map(|(_, far)| &**far));
+    let near = at(addresses.map(|[near, _]| &**near));
+    let far = at(addresses.map(|[_, far]| &**far));
     Some(format!(" between rank {own}{near} and rank {other}{far}"))
 }
 

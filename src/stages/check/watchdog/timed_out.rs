@@ -204,14 +204,13 @@ fn timeout_finding(waited: &TimedOutWait<'_>, records: &[WatchdogRecord]) -> Fin
         },
     };
     let says = describe_wait(waited) + &describe_on_ranks(&ranks) + &odd.describe_odd();
-    let is_of_hccl = waited.library() == b'H';
     Finding {
         about: About::of_rank(odd.rank_to_blame(&ranks)),
         why: format!("the watchdog's lines report it; {why}"),
-        advice: is_of_hccl
-            .then_some(hccl::TIMEOUT_ADVICE)
-            .unwrap_or_default()
-            .to_owned(),
+        advice: match waited.library() {
+            b'H' => hccl::TIMEOUT_ADVICE.to_owned(),
+            _ => String::new(),
+        },
         evidence,
         ..Finding::of_kind(Kind::WatchdogTimeout, Confidence::High, says)
     }
