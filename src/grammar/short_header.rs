@@ -4,6 +4,7 @@
 //! host:pid:tid [dev] INFO body                NCCL up to 2.2, which did not print its name
 //! host:pid:tid [dev] file:line WARN body
 //! [dev] INFO body, [dev] file:line WARN body  the same, where host and process were left out
+//! file:line WARN body, file:line -> 2         the same without a device
 //! [dev] [FATAL ERROR]: body                   RCCL, where they were left out
 //! [FATAL ERROR]: body
 //! ```
@@ -15,7 +16,7 @@ use super::header::{self, FATAL_LEVEL, HeaderLevel, LineHeader};
 use super::message::network::net::NetMessage;
 use super::message::warn::{WarnCause, WarnMessage};
 use super::message::{NcclMessage, parse_message};
-use super::source_place::{PlacedText, split_source_place};
+use super::source_place::{PlacedText, is_nccl_file, split_source_place};
 use super::token::dec_u32;
 use memchr::{memchr_iter, memmem};
 
@@ -37,38 +38,57 @@ const MAX_BYTES_BEFORE_LEVEL: usize = 256;
 /// all with a bracket that is not a device's or RCCL's.
 pub fn parse_short_line(line: &[u8]) -> Option<ShortLine<'_>> {
     let window = &line[..line.len().min(MAX_BYTES_BEFORE_LEVEL)];
-    memchr_iter(b'[', window).find_map(|open| short_line_at(line, open))
+    memchr_iter(b'[', window)
+        .find_map(|open| short_line_at(line, open))
+        .or_else(|| parse_placed_line(line, 0))
+}
+
+/// Reads what follows the device, or a line without any header: a place in NCCL's source and a WARN or a result.
+fn parse_placed_line(line: &[u8], dev_end: usize) -> Option<ShortLine<'_>> {
+    let rest = &line[dev_end..];
+    let PlacedText { file, text } = split_source_place(rest)?;
+    let level_at = line.len() - text.len();
+    let is_nccls = is_nccl_file(file);
+    if let Some(body) = text.strip_prefix(b"WARN ") {
+        return parse_at_level(line, [level_at, dev_end], HeaderLevel::Warn, body, is_nccls);
+    }
+    let message = match text.starts_with(b"-> ") && is_nccls {
+        true => parse_message(HeaderLevel::Info, rest)?,
+        false => return None,
+    };
+    matches!(message, NcclMessage::Return(_)).then_some(ShortLine {
+        header: None,
+        level_at: dev_end,
+        message,
+    })
 }
 
 /// Reads the line if the bracket at `open` is its device's or RCCL's level.
 fn short_line_at(line: &[u8], open: usize) -> Option<ShortLine<'_>> {
     let rest = &line[open..];
     if let Some(body) = rest.strip_prefix(FATAL_LEVEL) {
-        return parse_at_level(line, open, open, HeaderLevel::Fatal, body);
+        return parse_at_level(line, [open, open], HeaderLevel::Fatal, body, false);
     }
     let (rest, _) = dec_u32(&rest[1..]).ok()?;
     let rest = rest.strip_prefix(b"] ")?;
     let dev_end = line.len() - rest.len();
     if let Some(body) = rest.strip_prefix(b"INFO ") {
-        return parse_at_level(line, dev_end, dev_end, HeaderLevel::Info, body);
+        return parse_at_level(line, [dev_end, dev_end], HeaderLevel::Info, body, false);
     }
     if let Some(body) = rest.strip_prefix(b"WARN ") {
-        return parse_at_level(line, dev_end, dev_end, HeaderLevel::Warn, body);
+        return parse_at_level(line, [dev_end, dev_end], HeaderLevel::Warn, body, false);
     }
-    let PlacedText { text, .. } = split_source_place(rest)?;
-    let body = text.strip_prefix(b"WARN ")?;
-    let level_at = line.len() - text.len();
-    parse_at_level(line, level_at, dev_end, HeaderLevel::Warn, body)
+    parse_placed_line(line, dev_end)
 }
 
-/// Reads `body` with its level at `level_at`; the device in front of it or of its place ends at
-/// `dev_end`.
+/// Reads `body` with its level at the first of the places; the device in front of it or of its source ends at the
+/// second. `is_nccls` where the source is NCCL's.
 fn parse_at_level<'a>(
     line: &'a [u8],
-    level_at: usize,
-    dev_end: usize,
+    [level_at, dev_end]: [usize; 2],
     level: HeaderLevel,
     body: &'a [u8],
+    is_nccls: bool,
 ) -> Option<ShortLine<'a>> {
     let message = parse_message(level, body)?;
     let header = header::find_process_before(line, dev_end).map(|header| LineHeader {
@@ -77,7 +97,7 @@ fn parse_at_level<'a>(
         ..header
     });
     let is_sure = match &message {
-        _ if header.is_some() => true,
+        _ if header.is_some() || is_nccls => true,
         NcclMessage::Warn(warn) => is_warn_of_nccl_alone(warn),
         message => is_info_of_nccl_alone(message, body),
     };
@@ -149,6 +169,15 @@ mod tests {
             ("[1] [FATAL ERROR]: HIP failure: 'invalid argument'", 4),
             ("node [1] [FATAL ERROR]: HIP failure: 'invalid argument'", 9),
             ("[FATAL ERROR]: HIP failure: 'out of memory'", 0),
+            (
+                "[0] include/socket.h:185 WARN Call to connect failed : x",
+                25,
+            ),
+            (
+                "misc/ibvwrap.cu:60 WARN Failed to open libibverbs.so[.1]",
+                19,
+            ),
+            ("transport/net.cc:515 -> 2", 0),
         ] {
             let short = parse_short_line(line.as_bytes()).unwrap_or_else(|| panic!("{line}"));
             assert_eq!((short.header, short.level_at), (None, level_at), "{line}");
@@ -171,6 +200,8 @@ mod tests {
             "12:30:45 [0] INFO step 3",
             "2026-01-01T12:30:45 [0] WARN no data",
             "[rank0]: [FATAL ERROR] x",
+            "src/main.cc:60 WARN allocation failed",
+            "main.cc:60 -> 2",
             "",
             "[",
             "[0] ",

@@ -17,6 +17,40 @@ use memchr::{memchr, memmem, memrchr};
 /// The ends of source files' names.
 pub const SOURCE_FILE_ENDINGS: [&[u8]; 6] = [b".cc", b".h", b".cpp", b".c", b".cu", b".hpp"];
 
+/// The folders of NCCL's source, and the files in none of them, up to 2.30.
+const NCCL_FOLDERS: [&[u8]; 8] = [
+    b"include/",
+    b"misc/",
+    b"transport/",
+    b"graph/",
+    b"plugin/",
+    b"register/",
+    b"collectives/",
+    b"os/",
+];
+const NCCL_FILES: [&[u8]; 9] = [
+    b"bootstrap",
+    b"init",
+    b"enqueue",
+    b"proxy",
+    b"transport",
+    b"channel",
+    b"group",
+    b"ring",
+    b"net",
+];
+
+/// True for a source file of NCCL's own, as lines name it: `misc/socket.cc`. Other programs have such names, too, but
+/// hardly any prints them in NCCL's shape.
+pub(super) fn is_nccl_file(file: &[u8]) -> bool {
+    let is_own = |name: &&[u8]| {
+        file.strip_prefix(*name)
+            .is_some_and(|end| SOURCE_FILE_ENDINGS.contains(&end))
+    };
+    is_source_file(file) && NCCL_FOLDERS.iter().any(|folder| file.starts_with(folder))
+        || NCCL_FILES.iter().any(is_own)
+}
+
 /// The longest text that is looked through for the end of a place: a file may be an absolute path.
 pub(super) const MAX_SOURCE_PLACE_BYTES: usize = 400;
 
@@ -57,7 +91,11 @@ pub fn split_source_place(text: &[u8]) -> Option<PlacedText<'_>> {
 
 /// Returns true if all of `text` is a place, with or without its line and its function.
 pub fn is_source_place(text: &[u8]) -> bool {
-    let text = text.trim_ascii();
+    // Markdown's marks of bold words and of code may be around it, or begin after it.
+    let mut text = text.trim_ascii();
+    while let [b'*' | b'`', rest @ ..] | [rest @ .., b'*' | b'`'] = text {
+        text = rest.trim_ascii();
+    }
     // `(function)` is the last word of a place.
     let words = match (text.strip_suffix(b")"), memmem::rfind(text, b" (")) {
         (Some(_), Some(open)) if !text[open + 2..].contains(&b' ') => &text[..open],
@@ -141,6 +179,8 @@ mod tests {
             "graph/xml.h",
             "init.cc:7 (initTransportsRank)",
             "create_nccl_ofi_component:459",
+            "misc/socket.cc:441 **",
+            "`misc/socket.cc:441`",
             "[p2p.cc:648](https://example.com/p2p.cc#L648)",
             "[p2p.cc:648](https://example.com/p2p.cc) (p2pMap)",
         ] {

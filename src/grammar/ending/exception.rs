@@ -43,7 +43,8 @@ const LOST_PEER_EXCEPTIONS: [&[u8]; 8] = [
 
 /// Words of an exception by which NCCL failed in a process, or lost a peer. Others that name NCCL are the
 /// process's own, such as `Distributed package doesn't have NCCL built in`.
-const NCCL_FAILURE_WORDS: [&[u8]; 15] = [
+const NCCL_FAILURE_WORDS: [&[u8]; 16] = [
+    b"undefined symbol: nccl",
     b"NCCL error",
     b"NCCL Error",
     b"NCCL failure",
@@ -72,8 +73,12 @@ pub(super) fn read_exception<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<E
     let text = behind.trim_ascii_end();
     let is_whole = text.is_empty() || text.starts_with(b":") && !text.starts_with(b"::");
     let prefix = before[..begin].trim_ascii_end();
+    // Markdown's marks of a quotation, of code and of bold words may be in front.
+    let is_mark = |b: &&u8| b">*`_ ".contains(*b);
     let is_first = prefix
-        .last()
+        .iter()
+        .rev()
+        .find(|b| !is_mark(b))
         .is_none_or(|last| matches!(last, b':' | b')' | b'|'));
     // The anchor is the end of the name; the rest of the name is before it.
     let name = &before[begin..];
@@ -145,6 +150,14 @@ fn is_logged_as_warning(before: &[u8]) -> bool {
         || words
             .iter()
             .any(|word| memmem::find(before, word).is_some())
+}
+
+/// An error of the verbs library that a program reports: `Failed to modify QP to RTR: Connection timed out`.
+pub(super) fn read_verbs_error<'a>(before: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
+    let is_failure = before.ends_with(b"ailed to m") && !is_logged_as_warning(before);
+    is_failure
+        .then(|| report_failure_by_prefix(FailureCause::Nccl, before))
+        .flatten()
 }
 
 pub(super) fn read_nccl_error<'a>(before: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {

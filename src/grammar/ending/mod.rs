@@ -89,6 +89,8 @@ pub enum FailureCause {
     Nccl,
     /// An exit code.
     Exit(i32),
+    /// A launcher reports that it failed first, and its report ends before the way.
+    Unstated,
     /// A signal.
     Signal(i32),
     /// The host had no memory left for it.
@@ -132,9 +134,10 @@ impl FailureCause {
             FailureCause::Exception | FailureCause::Repeated | FailureCause::Crash => {
                 FailureMode::Itself
             }
-            FailureCause::Exit(_) | FailureCause::Signal(_) | FailureCause::Gpu(_) => {
-                FailureMode::Itself
-            }
+            FailureCause::Exit(_)
+            | FailureCause::Unstated
+            | FailureCause::Signal(_)
+            | FailureCause::Gpu(_) => FailureMode::Itself,
         }
     }
 }
@@ -203,6 +206,16 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
         exception::read_setup_error,
     ),
     ("Gloo connectFullMesh failed", exception::read_setup_error),
+    (
+        "ms for recv operation to complete",
+        exception::read_setup_error,
+    ),
+    (
+        "ms for send operation to complete",
+        exception::read_setup_error,
+    ),
+    ("undefined symbol: nccl", exception::read_nccl_error),
+    ("odify QP to RT", exception::read_verbs_error),
     ("srun: error: ", launcher::read_srun),
     ("CANCELLED AT ", launcher::read_slurm_cancel),
     ("oom_kill event", launcher::read_slurm_oom),

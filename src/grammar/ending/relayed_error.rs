@@ -11,6 +11,8 @@
 //!     warning(error) log entry (may be unrelated) 'Cuda failure 2 'out of memory''.       XLA
 //! n1: Test NCCL failure common.cu:958 'unhandled system error (run with .. for details) / socket failed'
 //! n1: Test CUDA failure common.cu:1030 'system not yet initialized'                       nccl-tests, of CUDA itself
+//! ImportError: libtorch_cuda.so: undefined symbol: ncclCommRegister                       of the loader
+//! Failed to modify QP to RTR: Connection timed out                                        of the verbs library
 //! cupy.cuda.nccl.NcclError: NCCL_ERROR_SYSTEM_ERROR: unhandled system error               CuPy
 //! ```
 //!
@@ -43,8 +45,8 @@ pub enum LastWarn<'a> {
     Missing,
     /// In the line.
     Text(&'a [u8]),
-    /// In its place an error of CUDA's that the program got itself.
-    Cuda(&'a [u8]),
+    /// In its place an error of CUDA's, of the loader's or of the verbs library's that the program got itself.
+    Own(&'a [u8]),
     /// In the next line of the same process.
     NextLine {
         /// What both lines have in front.
@@ -95,9 +97,7 @@ pub fn find_relayed_error(line: &[u8]) -> Option<RelayedError<'_>> {
         last_warn => last_warn,
     };
     let last_warn = match (result, last_warn) {
-        (None, LastWarn::Missing) => {
-            find_cuda_failure(line).map_or(LastWarn::Missing, LastWarn::Cuda)
-        }
+        (None, LastWarn::Missing) => find_own_error(line).map_or(LastWarn::Missing, LastWarn::Own),
         (_, last_warn) => last_warn,
     };
     (result.is_some() || last_warn != LastWarn::Missing)
@@ -135,6 +135,20 @@ fn find_last_warn(line: &[u8]) -> LastWarn<'_> {
         None | Some(b"") => LastWarn::Missing,
         Some(text) => LastWarn::Text(text),
     }
+}
+
+/// Returns the error that the program itself got, from its first word on.
+fn find_own_error(line: &[u8]) -> Option<&[u8]> {
+    let words = [
+        &b"undefined symbol: nccl"[..],
+        b"Failed to modify QP",
+        b"failed to modify QP",
+    ];
+    let at = words.iter().find_map(|words| memmem::find(line, words));
+    at.map_or_else(
+        || find_cuda_failure(line),
+        |at| Some(line[at..].trim_ascii_end()),
+    )
 }
 
 /// Returns the error of CUDA's that nccl-tests reports in a line, from the word `CUDA` on.
@@ -191,7 +205,7 @@ mod tests {
         let error = find_relayed_error(line.as_bytes())?;
         let text = match error.last_warn {
             LastWarn::Missing => None,
-            LastWarn::Text(text) | LastWarn::Cuda(text) => Some(text),
+            LastWarn::Text(text) | LastWarn::Own(text) => Some(text),
             LastWarn::NextLine { .. } => Some(&b"next"[..]),
         };
         Some((error.result, text))
@@ -200,7 +214,18 @@ mod tests {
     #[test]
     fn result_and_last_warn_are_read() {
         type Relayed = Option<(Option<i32>, Option<&'static str>)>;
-        let told: [(&str, Relayed); 16] = [
+        let told: [(&str, Relayed); 18] = [
+            (
+                "ImportError: x/libtorch_cuda.so: undefined symbol: ncclDevCommCreate",
+                Some((None, Some("undefined symbol: ncclDevCommCreate"))),
+            ),
+            (
+                "[rank3]: Failed to modify QP to RTR: Connection timed out",
+                Some((
+                    None,
+                    Some("Failed to modify QP to RTR: Connection timed out"),
+                )),
+            ),
             (
                 "gpu: Test CUDA failure common.cu:1030 'system not yet initialized'",
                 Some((

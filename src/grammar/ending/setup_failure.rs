@@ -11,6 +11,8 @@
 //! [Rank 0]: Ranks 4, 5 failed to pass monitoredBarrier in 2000000 ms
 //! Gloo connectFullMesh failed with [../gloo/transport/tcp/pair.cc:144] no error
 //! RuntimeError: Socket Timeout
+//! RuntimeError: [../gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete
+//! RuntimeError: [../gloo/transport/tcp/pair.cc:598] Connection closed by peer [10.0.0.2]:5134
 //! ```
 //!
 //! From `ProcessGroupNCCL.cpp`, `ProcessGroupGloo.cpp`, `TCPStore.cpp`, `socket.cpp` and
@@ -48,6 +50,10 @@ pub enum SetupFailure<'a> {
     Barrier(&'a [u8]),
     /// Gloo's connections to the other processes; the reason that it gives.
     Mesh(&'a [u8]),
+    /// Another process's part of a call of Gloo's, for this number of milliseconds; not all lines have it.
+    Peer(Option<u32>),
+    /// The connection of Gloo's to another process, which that process closed.
+    PeerLost,
     /// A value in the store that another process was to set.
     Value,
     /// The connection to the store, which was lost.
@@ -92,6 +98,11 @@ pub fn find_setup_failure(text: &[u8]) -> Option<SetupFailure<'_>> {
     if let Some(rest) = after(b"Gloo connectFullMesh failed with ") {
         return Some(SetupFailure::Mesh(rest));
     }
+    if let Some(rest) = after(b"Timed out waiting ")
+        && after(b" operation to complete").is_some()
+    {
+        return Some(SetupFailure::Peer(number(rest)));
+    }
     find_late_barrier(text).or_else(|| {
         let has = |words: &[&[u8]]| words.iter().any(|&words| after(words).is_some());
         if has(&[b"RendezvousTimeoutError"]) {
@@ -100,6 +111,14 @@ pub fn find_setup_failure(text: &[u8]) -> Option<SetupFailure<'_>> {
             Some(SetupFailure::Store(b""))
         } else if has(&[b"Error: Socket Timeout", b"Error: wait timeout after "]) {
             Some(SetupFailure::Value)
+        } else if has(&[
+            b"] Read timeout [",
+            b"] Write timeout [",
+            b"Application timeout caused pair closure",
+        ]) {
+            Some(SetupFailure::Peer(None))
+        } else if has(&[b"] Connection closed by peer ["]) {
+            Some(SetupFailure::PeerLost)
         } else {
             let lost = [
                 &b"RendezvousConnectionError"[..],
@@ -218,6 +237,18 @@ mod tests {
                 Some(SetupFailure::Mesh(b"no error")),
             ),
             ("DistStoreError: Socket Timeout", Some(SetupFailure::Value)),
+            (
+                "RuntimeError: [/x/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 90ms for recv operation to complete",
+                Some(SetupFailure::Peer(Some(90))),
+            ),
+            (
+                "RuntimeError: [../gloo/transport/tcp/pair.cc:598] Connection closed by peer [10.0.0.2]:5134",
+                Some(SetupFailure::PeerLost),
+            ),
+            (
+                "RuntimeError: [../gloo/transport/tcp/pair.cc:9] Read timeout [10.0.0.2]:5134",
+                Some(SetupFailure::Peer(None)),
+            ),
             (
                 "x.RendezvousConnectionError: The connection to the C10d store has failed.",
                 Some(SetupFailure::StoreLost),

@@ -21,9 +21,12 @@
 //! From `torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp`. Older ones have no numbers of elements. A terminal or a web page
 //! may break a line anywhere: [`parse_wrapped_timeout`] takes the joined pieces.
 
+use super::fingerprint::{DifferingCalls, parse_differing_calls};
 use super::group_member::{GroupMember, find_group_member};
-use super::hccl::{self, HcclTimeout};
+use super::hccl::{HcclReport, parse_hccl_report};
+use super::horovod::{StalledTensor, parse_stalled_tensors};
 use crate::token::{dec_i64, dec_u64, fraction};
+use aho_corasick::AhoCorasick;
 use memchr::memmem::{self, Finder};
 use std::sync::LazyLock;
 
@@ -34,8 +37,12 @@ pub enum C10dMessage<'a> {
     Timeout(C10dTimeout<'a>),
     /// A call took too long, and the line ends before it names it.
     TimeoutCut(GroupMember<'a>),
-    /// HCCL, the library of Ascend NPUs, waited too long.
-    Hccl(HcclTimeout<'a>),
+    /// HCCL, the library of Ascend NPUs, reports an error.
+    Hccl(HcclReport<'a>),
+    /// Ranks make different calls.
+    Differ(DifferingCalls<'a>),
+    /// Horovod waits for ranks that did not submit a tensor; the first of the line.
+    Stalled(StalledTensor<'a>),
     /// How far a process group is.
     LastWork(C10dLastWork<'a>),
     /// The watchdog itself failed, mostly because CUDA reported an error to it.
@@ -53,6 +60,8 @@ impl<'a> C10dMessage<'a> {
             C10dMessage::Timeout(timeout) => timeout.who,
             C10dMessage::TimeoutCut(who) => *who,
             C10dMessage::Hccl(hccl) => hccl.who,
+            C10dMessage::Differ(differ) => differ.who,
+            C10dMessage::Stalled(_) => NOBODY,
             C10dMessage::LastWork(last) => last.who,
             C10dMessage::Exception(exception) => exception.who,
             C10dMessage::Stuck(stuck) => stuck.who,
@@ -61,11 +70,19 @@ impl<'a> C10dMessage<'a> {
     }
 }
 
+const NOBODY: GroupMember<'static> = GroupMember {
+    group: None,
+    rank: None,
+    global: None,
+};
+
 /// A call that took too long.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct C10dTimeout<'a> {
     /// The member that printed the line.
     pub who: GroupMember<'a>,
+    /// The first letter of the library: `N` of `WorkNCCL`, `H` of `WorkHCCL`.
+    pub library: u8,
     /// The call's number in its process group; printed since 1.13.
     pub seq: Option<u64>,
     /// PyTorch's name of the operation, `ALLREDUCE`, `_ALLGATHER_BASE`.
@@ -124,8 +141,42 @@ static NO_HEARTBEAT: LazyLock<Finder<'static>> =
 static NOT_DESTROYED: LazyLock<Finder<'static>> =
     LazyLock::new(|| Finder::new(b"process group has NOT been destroyed before we destruct"));
 
+/// Each line of this module has one of these words. Most lines have none, and one search shows that.
+const C10D_ANCHORS: [&str; 21] = [
+    "CCL(",
+    "ast enqueued ",
+    "watchdog thread terminated with exception: ",
+    "watchdog got stuck for ",
+    "Heartbeat monitor timed out",
+    "process group has NOT been destroyed before we destruct",
+    "] Watchdog",
+    "mismatch between collectives on ranks",
+    " [missing ranks: ",
+    " [ready ranks: ",
+    ": [Horovod",
+    ": [allreduce.",
+    ": [broadcast.",
+    ": [allgather.",
+    "[ERROR] HCCP(",
+    "function error: ",
+    "EI00",
+    "EI9999",
+    "EJ00",
+    "EE1002",
+    "EE9999",
+];
+
 /// A line of the watchdog, wherever it begins.
 pub fn parse_c10d_line(line: &[u8]) -> Option<C10dMessage<'_>> {
+    static ANCHORS: LazyLock<Option<AhoCorasick>> =
+        LazyLock::new(|| AhoCorasick::new(C10D_ANCHORS).ok());
+    match ANCHORS.as_ref() {
+        Some(anchors) if anchors.is_match(line) => parse_anchored_line(line),
+        _ => None,
+    }
+}
+
+fn parse_anchored_line(line: &[u8]) -> Option<C10dMessage<'_>> {
     if let Some(timeout) = parse_timeout(line) {
         return Some(C10dMessage::Timeout(timeout));
     }
@@ -138,6 +189,10 @@ pub fn parse_c10d_line(line: &[u8]) -> Option<C10dMessage<'_>> {
     if let Some(at) = EXCEPTION.find(line) {
         let what = line[at + EXCEPTION.needle().len()..].trim_ascii_end();
         let who = find_group_member(&line[..at]);
+        // It quotes a time-out, and the line ends before the call.
+        if memmem::find(what, b"] Watchdog caught").is_some() {
+            return Some(C10dMessage::TimeoutCut(who));
+        }
         return (!what.is_empty()).then_some(C10dMessage::Exception(C10dException { who, what }));
     }
     if let Some(at) = STUCK.find(line).or_else(|| NO_HEARTBEAT.find(line)) {
@@ -153,7 +208,10 @@ pub fn parse_c10d_line(line: &[u8]) -> Option<C10dMessage<'_>> {
         let (before, phrase) = line.split_at(at + b"] ".len());
         return is_cut_timeout(phrase).then(|| C10dMessage::TimeoutCut(find_group_member(before)));
     }
-    hccl::parse_hccl_timeout(line).map(C10dMessage::Hccl)
+    let hccl = || parse_hccl_report(line).map(C10dMessage::Hccl);
+    let stalled = || parse_stalled_tensors(line).next().map(C10dMessage::Stalled);
+    let differ = parse_differing_calls(line).map(C10dMessage::Differ);
+    differ.or_else(hccl).or_else(stalled)
 }
 
 const TIMEOUT_PHRASE: &[u8] = b"Watchdog caught collective operation timeout:";
@@ -166,7 +224,7 @@ fn is_cut_timeout(text: &[u8]) -> bool {
 /// A time-out that is whole in one line.
 fn parse_timeout(line: &[u8]) -> Option<C10dTimeout<'_>> {
     let at = WORK.find(line)?;
-    let name = find_work_name(&line[..at])?;
+    let (name, library) = find_work_name(&line[..at])?;
     let (before, rest) = (&line[..name], &line[at + WORK.needle().len()..]);
     let (work, after) = split_work(rest)?;
     let is_timeout = memmem::find(before, b"operation timeout").is_some()
@@ -174,14 +232,16 @@ fn parse_timeout(line: &[u8]) -> Option<C10dTimeout<'_>> {
         || memmem::find(after, b"before timing").is_some();
     is_timeout.then_some(())?;
     let ran_ms = after.trim_ascii_start().strip_prefix(b"ran for ");
-    parse_work(find_group_member(before), work, ran_ms)
+    parse_work(find_group_member(before), library, work, ran_ms)
 }
 
-/// The place of `WorkN` at the end of the text before `CCL(`.
-fn find_work_name(before: &[u8]) -> Option<usize> {
-    let (library, before) = before.split_last()?;
+/// The place of `WorkN` at the end of the text before `CCL(`, and the library's letter.
+fn find_work_name(before: &[u8]) -> Option<(usize, u8)> {
+    let (&library, before) = before.split_last()?;
     let work = before.strip_suffix(b"Work")?;
-    library.is_ascii_uppercase().then_some(work.len())
+    library
+        .is_ascii_uppercase()
+        .then_some((work.len(), library))
 }
 
 /// Splits `SeqNum=1, OpType=X, Timeout(ms)=6) ran` into the work and what follows.
@@ -194,12 +254,14 @@ fn split_work(text: &[u8]) -> Option<(&[u8], &[u8])> {
 
 fn parse_work<'a>(
     who: GroupMember<'a>,
+    library: u8,
     work: &'a [u8],
     ran_ms: Option<&[u8]>,
 ) -> Option<C10dTimeout<'a>> {
     let field = |name: &[u8]| {
-        let fields = work.split(|&b| b == b',').map(<[u8]>::trim_ascii);
-        fields.filter_map(|field| field.strip_prefix(name)).next()
+        let fields = work.split(|&b| b == b',').map(trim_marks);
+        let mut values = fields.filter_map(|field| field.strip_prefix(name));
+        values.next().map(trim_marks)
     };
     let number = |name: &[u8]| match dec_u64(field(name)?) {
         Ok((b"", n)) => Some(n),
@@ -209,6 +271,7 @@ fn parse_work<'a>(
     let ran_ms = ran_ms.filter(|(rest, _)| rest.trim_ascii_start().starts_with(b"milli"));
     Some(C10dTimeout {
         who,
+        library,
         seq: number(b"SeqNum="),
         op: field(b"OpType=").filter(|op| !op.is_empty())?,
         numel_in: number(b"NumelIn="),
@@ -216,6 +279,14 @@ fn parse_work<'a>(
         timeout_ms: number(b"Timeout(ms)=")?,
         ran_ms: ran_ms.map(|(_, ran_ms)| ran_ms),
     })
+}
+
+/// Trims blanks, and Markdown's marks of bold words and of code.
+fn trim_marks(mut text: &[u8]) -> &[u8] {
+    while let [b' ' | b'*' | b'`', rest @ ..] | [rest @ .., b' ' | b'*' | b'`'] = text {
+        text = rest;
+    }
+    text
 }
 
 /// The elements of `TensorShape=[2, 3]`.
@@ -235,10 +306,12 @@ fn count_shape(work: &[u8]) -> Option<u64> {
 /// a break may have replaced a space or not. `None` while pieces are missing.
 pub fn parse_wrapped_timeout<'a>(member: &'a [u8], text: &'a [u8]) -> Option<C10dTimeout<'a>> {
     let at = memmem::find(text, b"operationtimeout:Work")?;
-    let at = at + WORK.find(&text[at..])? + WORK.needle().len();
-    let (work, after) = split_work(&text[at..])?;
+    let at = at + WORK.find(&text[at..])?;
+    let (_, library) = find_work_name(&text[..at])?;
+    let (work, after) = split_work(&text[at + WORK.needle().len()..])?;
     parse_work(
         find_group_member(member),
+        library,
         work,
         after.strip_prefix(b"ranfor"),
     )
@@ -339,6 +412,13 @@ mod tests {
                 Some(2521),
                 "ALLREDUCE",
                 Some(16),
+            ),
+            (
+                "> [Rank 2] Watchdog caught collective operation **timeout**: WorkNCCL(**SeqNum=5**, OpType=`SEND`, \
+              Timeout(ms)=600000) ran for 600001 milliseconds before timing out.",
+                Some(5),
+                "SEND",
+                None,
             ),
             (
                 "[rank3] Watchdog caught collective operation timeout: WorkXCCL(SeqNum=7, OpType=SEND, NumelIn=1, \

@@ -1,83 +1,151 @@
-//! Errors of HCCL, the library of Ascend NPUs, that a job prints when a rank waits too long for another.
+//! Errors of HCCL, the library of Ascend NPUs, as jobs and HCCL's own log (plog) print them.
 //!
 //! ```text
 //! EI0002: [PID: 7277] 2024-11-28-11:59:30.645.648 The wait execution of the Notify register times out. Reason: The Notify
 //! register has not received the Notify record from remote rank [unknown].base information: [..., tag[AllReduce_...], ...]
 //! ... remote rank: [24]. ... group information: [group:[...], rankSize[32], rankId[25 24]]
 //! [rank1]: EI0006: [PID: 1292363] 2025-04-08-18:07:20.444.436 Getting socket times out. Reason: Remote Rank did not send
-//! the data in time. Please check the reason for the rank being stuck
+//! EI0009: [PID: 7] 2025-09-24-20:59:48.1 Transport init error. Reason: [Create][DestLink]Create Dest error! createLink
+//!     para:rank[1]-localUserrank[1]-localIpAddr[10.0.0.1], dst_rank[0]-remoteUserrank[0]-remote_ip_addr[10.0.0.2]
+//! EI9999: Inner Error!
+//! [ERROR] HCCL(808,python3):2026-06-17-02:21:43.853.666 [transport_manager.cc:470] [880][Alloc]call trace: hcclRet -> 4
+//! RuntimeError: create_config:x/compiler_depend.ts:148 HCCL function error: hcclCommInitRootInfoConfig(..), error code is 1
 //! ```
 //!
-//! From the pages "EI0002" and "EI0006" of Ascend's troubleshooting guide, and reports of torch_npu and vllm-ascend.
+//! From `src/common/error_msg` of Ascend's hcomm, the pages of its troubleshooting guide, and reports of torch_npu and
+//! vllm-ascend.
 
 use super::group_member::{GroupMember, find_group_member};
-use crate::token::dec_u32;
-use memchr::memmem::{self, Finder};
-use serde::{Deserialize, Serialize};
-use std::sync::LazyLock;
+use crate::token::{dec_u32, dec_u64};
+use memchr::memmem;
 
-/// A rank that waited too long.
+/// A report of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HcclTimeout<'a> {
-    /// The rank that waited, where the line names it.
+pub struct HcclReport<'a> {
+    /// The rank that reports it, where the line names it.
     pub who: GroupMember<'a>,
-    /// What it waited for.
-    pub wait: HcclWait,
-    /// The rank that did not come, where the line names it.
-    pub missing: Option<u32>,
+    /// Ascend's code, `EI0006`; HCCL's own log has none.
+    pub code: Option<&'a [u8]>,
+    /// The result of HCCL's function, `HcclResult`.
+    pub result: Option<u32>,
+    /// The line's text after the code or the name of the library.
+    pub text: &'a [u8],
+    /// The rank at the other end, where the line names it.
+    pub remote: Option<u32>,
+    /// The addresses of the two ends, the own one first.
+    pub addresses: Option<(&'a [u8], &'a [u8])>,
 }
-
-/// What a rank waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum HcclWait {
-    /// Another rank's part of a call (EI0002).
-    Call,
-    /// Another rank's connection (EI0006).
-    Connection,
-}
-
-impl HcclWait {
-    /// Returns HCCL's code.
-    pub fn code(self) -> &'static str {
-        match self {
-            HcclWait::Call => "EI0002",
-            HcclWait::Connection => "EI0006",
-        }
-    }
-}
-
-static CODE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"EI000"));
 
 /// A line of HCCL's, wherever it begins.
-pub(super) fn parse_hccl_timeout(line: &[u8]) -> Option<HcclTimeout<'_>> {
-    let at = CODE.find(line)?;
-    let before = &line[..at];
-    // Not a part of another word, such as TEI0006.
-    (!before.last().is_some_and(u8::is_ascii_alphanumeric)).then_some(())?;
-    let text = &line[at + CODE.needle().len()..];
-    let wait = match text.first()? {
-        b'2' => HcclWait::Call,
-        b'6' => HcclWait::Connection,
-        _ => return None,
+pub(super) fn parse_hccl_report(line: &[u8]) -> Option<HcclReport<'_>> {
+    let (code, at) = match find_code(line) {
+        Some(at) => (Some(&line[at..at + CODE_BYTES]), at),
+        None => (
+            None,
+            find_own_log(line).or_else(|| find_function_error(line))?,
+        ),
     };
-    // Only a report, not a page or a name that has the code. In newer versions the code follows its name.
-    let rest = text[1..].strip_prefix(b")").unwrap_or(&text[1..]);
-    rest.starts_with(b": ").then_some(())?;
-    memmem::find(text, b"times out").or_else(|| memmem::find(text, b"remote rank"))?;
-    let missing = find_remote_rank(text);
-    let mut who = find_group_member(before);
+    let text = &line[at + code.map_or(0, <[u8]>::len)..];
+    let remote = find_number(text, &REMOTE_RANKS);
+    let mut who = find_group_member(&line[..at]);
     if who.global.is_none() {
-        who.global = missing.and_then(|missing| find_other_rank(text, missing));
+        let own = remote.and_then(|remote| find_other_rank(text, remote));
+        who.global = own.or_else(|| find_number(text, &[b"localUserrank["]));
     }
-    Some(HcclTimeout { who, wait, missing })
+    let own = find_bracketed(text, &[b"localIpAddr["]);
+    let other = find_bracketed(text, &[b"remoteIpAddr[", b"remote_ip_addr["]);
+    Some(HcclReport {
+        who,
+        code,
+        result: find_result(text),
+        text,
+        remote,
+        addresses: own.zip(other),
+    })
 }
 
-/// The 24 of `remote rank: [24]`, `remote rank [24]`.
-fn find_remote_rank(text: &[u8]) -> Option<u32> {
-    let at = memmem::find(text, b"remote rank")? + b"remote rank".len();
-    let rest = text[at..].strip_prefix(b":").unwrap_or(&text[at..]);
-    let (rest, rank) = dec_u32(rest.trim_ascii_start().strip_prefix(b"[")?).ok()?;
-    rest.starts_with(b"]").then_some(rank)
+/// Words in front of the rank at the other end.
+const REMOTE_RANKS: [&[u8]; 5] = [
+    b"remote rank: [",
+    b"remote rank [",
+    b"remoteUserrank[",
+    b"peer rank: ",
+    b"Remote rank: ",
+];
+
+/// The length of `EI0006`.
+const CODE_BYTES: usize = 6;
+
+/// Finds a code in front of its report: a page or a program may have the code, too.
+fn find_code(line: &[u8]) -> Option<usize> {
+    memchr::memchr_iter(b'E', line).find(|&at| {
+        let Some(code) = line.get(at..at + CODE_BYTES) else {
+            return false;
+        };
+        let is_code =
+            matches!(code[1], b'E' | b'I' | b'J') && code[2..].iter().all(u8::is_ascii_digit);
+        // Not a part of another word, such as TEI0006.
+        let begins = at == 0 || !line[at - 1].is_ascii_alphanumeric();
+        let after = &line[at + CODE_BYTES..];
+        // In newer versions the code follows its name.
+        let text = after
+            .strip_prefix(b")")
+            .unwrap_or(after)
+            .strip_prefix(b": ");
+        is_code && begins && text.is_some_and(|text| is_report(text, code))
+    })
+}
+
+/// True for `[PID: 7] ...`, `2024-10-21-10:42:00.358.410 ...` and the words of the first reports without them.
+fn is_report(text: &[u8], code: &[u8]) -> bool {
+    let words: [&[u8]; 3] = [b"Inner Error", b"times out", b"Transport init error"];
+    let has = |word: &&[u8]| memmem::find(text, word).is_some();
+    let is_dated = dec_u64(text).is_ok_and(|(rest, year)| year > 2000 && rest.starts_with(b"-"));
+    let is_named = is_dated || text.starts_with(b"[PID: ") || words.iter().any(has);
+    is_named || code.starts_with(b"EI") && memmem::find(text, b"rank").is_some()
+}
+
+/// Finds the name of the library in HCCL's own log.
+fn find_own_log(line: &[u8]) -> Option<usize> {
+    let at = memmem::find(line, b"[ERROR] HCC")? + b"[ERROR] ".len();
+    let rest = &line[at..];
+    (rest.starts_with(b"HCCL(") || rest.starts_with(b"HCCP(")).then_some(at)
+}
+
+/// Finds the name of HCCL's function in an exception of torch_npu.
+fn find_function_error(line: &[u8]) -> Option<usize> {
+    let at = memmem::find(line, FUNCTION_ERROR)? + FUNCTION_ERROR.len();
+    line[at..]
+        .get(..4)?
+        .eq_ignore_ascii_case(b"hccl")
+        .then_some(at)
+}
+
+const FUNCTION_ERROR: &[u8] = b"function error: ";
+
+/// The 4 of `hcclRet -> 4`, the 1 of `HCCL function error: hcclCommInitRootInfo(..), error code is 1`.
+fn find_result(text: &[u8]) -> Option<u32> {
+    let words: &[&[u8]] = match text.starts_with(b"hccl") {
+        true => &[b"error code is "],
+        false => &[b"hcclRet -> "],
+    };
+    find_number(text, words)
+}
+
+/// The number after the first of the words that is in the text.
+fn find_number(text: &[u8], words: &[&[u8]]) -> Option<u32> {
+    let after = |word: &&[u8]| Some(&text[memmem::find(text, word)? + word.len()..]);
+    let (rest, number) = dec_u32(words.iter().find_map(after)?).ok()?;
+    let ends = rest.first().is_none_or(|b| !b.is_ascii_alphanumeric());
+    ends.then_some(number)
+}
+
+/// The text in the brackets that one of the words opens, without what follows a slash.
+fn find_bracketed<'a>(text: &'a [u8], words: &[&[u8]]) -> Option<&'a [u8]> {
+    let after = |word: &&[u8]| Some(&text[memmem::find(text, word)? + word.len()..]);
+    let rest = words.iter().find_map(after)?;
+    let end = rest.iter().position(|b| b"]/".contains(b))?;
+    Some(&rest[..end])
 }
 
 /// The 25 of `rankId[25 24]`, of the two ranks 25 and `missing` = 24.
@@ -99,37 +167,66 @@ fn find_other_rank(text: &[u8], missing: u32) -> Option<u32> {
 mod tests {
     use super::*;
 
+    fn of(text: &str) -> Option<(&str, Option<u32>, Option<u32>, Option<u32>)> {
+        let got = parse_hccl_report(text.as_bytes())?;
+        let code = std::str::from_utf8(got.code.unwrap_or_default()).unwrap();
+        Some((code, got.who.global, got.remote, got.result))
+    }
+
     #[test]
-    fn a_wait_names_the_missing_rank() {
-        let of = |text: &'static str| {
-            let got = parse_hccl_timeout(text.as_bytes())?;
-            Some((got.wait.code(), got.missing, got.who.global))
-        };
+    fn a_report_names_its_code_and_the_two_ends() {
         for (text, expected) in [
             (
                 "EI0002: [PID: 7277] 2024-11-28-11:59:30.645.648 The wait execution of the Notify register times out. \
                  remote rank: [24]. group information: [group:[hccl_world], rankSize[32], rankId[25 24]]",
-                Some(("EI0002", Some(24), Some(25))),
+                Some(("EI0002", Some(25), Some(24), None)),
             ),
             (
                 "EI0002: [PID: 7277] The wait execution of the Notify register times out. Reason: The Notify register has \
                  not received the Notify record from remote rank [unknown].base information: [streamID:[1]]",
-                Some(("EI0002", None, None)),
+                Some(("EI0002", None, None, None)),
             ),
             (
                 "[rank1]: EI0006: [PID: 1292363] 2025-04-08-18:07:20.444.436 Getting socket times out. Reason: Remote Rank",
-                Some(("EI0006", None, Some(1))),
+                Some(("EI0006", Some(1), None, None)),
             ),
             (
                 "[PID: 7] 2025-12-29-03:16:15.7 Get_Socket_Timeout(EI0006): Getting socket times out. Reason: 1.",
-                Some(("EI0006", None, None)),
+                Some(("EI0006", None, None, None)),
+            ),
+            ("EE9999: Inner Error!", Some(("EE9999", None, None, None))),
+            (
+                "EI9999: 2024-10-21-10:42:00.3  The error from device(chipId:5)",
+                Some(("EI9999", None, None, None)),
+            ),
+            (
+                "[ERROR] HCCL(81,):2026-06-17-02:21:43.8 [a.cc:9] [7][Alloc]call trace: hcclRet -> 4",
+                Some(("", None, None, Some(4))),
+            ),
+            (
+                "RuntimeError: f:x.ts:148 HCCL function error: hcclCommInitRootInfo(n, &id), error code is 15",
+                Some(("", None, None, Some(15))),
+            ),
+            (
+                "[rank4]: RuntimeError: f:x.cpp:2 OPS function error: HcclAllreduce, error code is 6",
+                Some(("", Some(4), None, None)),
             ),
             ("TEI0006: Deterministic Validation times out", None),
-            ("EI0004: The ranktable is invalid", None),
+            ("EI0004: The file is invalid", None),
             ("### EI0002: notify wait timeout", None),
             ("EI000", None),
+            ("function error: x", None),
         ] {
             assert_eq!(of(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_link_has_two_addresses() {
+        let text = b"[ERROR] HCCL(8,py):2026-06-17-02:21:43.8 [t.cc:9] [8][Init]Transport init error! createLink para:rank[2]-\
+            localUserrank[10]-localIpAddr[10.0.0.9/7], remoteRank[3]-remoteUserrank[11]-remoteIpAddr[10.0.0.8/7]";
+        let got = parse_hccl_report(text).unwrap();
+        assert_eq!((got.who.global, got.remote), (Some(10), Some(11)));
+        assert_eq!(got.addresses, Some((&b"10.0.0.9"[..], &b"10.0.0.8"[..])));
     }
 }

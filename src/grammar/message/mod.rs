@@ -18,6 +18,7 @@
 //! | API calls | `call` | CALL lines |
 //! | RCCL | `rccl`, `communicator::tail` | kernel trace; the communicator after a line |
 //! | PyTorch | [`c10d`] | its watchdog; no header, so [`c10d::parse_c10d_line`] takes the line |
+//! | PyTorch, HCCL, Horovod | [`fingerprint`], [`hccl`], [`horovod`] | calls that differ, errors, ranks that are missing |
 //!
 //! Of other lines only the family is known ([`NcclMessage::Plain`]).
 
@@ -25,9 +26,11 @@ pub(crate) mod api_call;
 pub mod c10d;
 mod diagnostics;
 pub mod error_trace;
+pub mod fingerprint;
 pub mod graph;
 pub mod group_member;
 pub mod hccl;
+pub mod horovod;
 mod line_families;
 pub(crate) mod rccl;
 pub mod tuning;

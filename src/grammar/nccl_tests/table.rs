@@ -18,6 +18,9 @@ const DATATYPE_BEGINNINGS: [&[u8]; 9] = [
     b"char",
 ];
 
+/// The values of a group: time, algorithm bandwidth, bus bandwidth, wrong elements.
+const VALUES_OF_GROUP: usize = 4;
+
 /// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ColumnKind {
@@ -146,6 +149,58 @@ impl TableColumns {
             .all(|(at, kind)| at < base && columns[at].0 == *kind);
         let is_whole = is_whole && groups.iter().all(|g| has(g.clone(), ColumnKind::Busbw));
         (is_whole && groups.len() <= 2).then_some(TableColumns { columns, groups })
+    }
+
+    /// Guesses the columns of rows without a header, by the words that all rows have; the last column is a number
+    /// of wrong elements only where all have whole numbers: old versions have the greatest error there.
+    pub fn guess_columns(rows: &[&[u8]]) -> Option<TableColumns> {
+        let words_of = |line: &'_ [u8]| -> Option<Vec<Vec<u8>>> {
+            let first = row_start(line)?;
+            let own = split_words(line).filter(|word| word.start >= first.start);
+            Some(own.map(|word| word.text.to_vec()).collect())
+        };
+        let rows: Vec<Vec<Vec<u8>>> = rows
+            .iter()
+            .map(|row| words_of(row))
+            .collect::<Option<_>>()?;
+        let first = rows.first()?;
+        let is_name = |word: &Vec<u8>| word.iter().all(u8::is_ascii_alphabetic);
+        let redop = if first.get(3).is_some_and(is_name) {
+            "redop "
+        } else {
+            ""
+        };
+        let base = 3 + usize::from(!redop.is_empty());
+        let left = first.len().checked_sub(base)?;
+        let root = if left % VALUES_OF_GROUP == 1 {
+            "root "
+        } else {
+            ""
+        };
+        let groups = left / VALUES_OF_GROUP;
+        let is_table = left % VALUES_OF_GROUP <= 1 && matches!(groups, 1 | 2);
+        if !is_table || rows.iter().any(|row| row.len() != first.len()) {
+            return None;
+        }
+        let is_whole = |row: &Vec<Vec<u8>>| {
+            row.last()
+                .is_some_and(|word| parse_whole::<u64>(word).is_some())
+        };
+        let last = if rows.iter().all(is_whole) {
+            "#wrong "
+        } else {
+            "error "
+        };
+        let group = format!("time algbw busbw {last}");
+        let header = format!("size count type {redop}{root}{}", group.repeat(groups));
+        let columns = TableColumns::parse_columns(header.as_bytes())?;
+        let are_rows = |row: &Vec<Vec<u8>>| {
+            let line = row.join(&b' ');
+            columns
+                .read_row(&line)
+                .is_some_and(|row| row.values[0].is_some())
+        };
+        rows.iter().all(are_rows).then_some(columns)
     }
 
     /// How far the text of column `to` ends after that of column `from`.

@@ -10,3 +10,6 @@ pub(super) const MAX_BENCHMARK_LINE_BYTES: usize = 512;
 /// Lines with values alone that are kept after the beginning of a row: a row has two groups of values,
 /// and each may be on a line of its own.
 pub(super) const MAX_VALUE_LINES: usize = 4;
+
+/// Rows of one shape that are a table without its header. Two may be anything.
+pub(super) const MIN_LOOSE_ROWS: usize = 3;

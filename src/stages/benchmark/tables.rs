@@ -1,7 +1,7 @@
 //! Tables of nccl-tests, made of its lines in their order.
 
 use super::fold::BenchmarkPartial;
-use super::limits::{MAX_BENCHMARK_LINES, MAX_VALUE_LINES};
+use super::limits::{MAX_BENCHMARK_LINES, MAX_VALUE_LINES, MIN_LOOSE_ROWS};
 use crate::grammar::nccl_tests::{
     BenchmarkLine, BenchmarkSetup, BenchmarkValues, TableColumns, TableRow, parse_benchmark_line,
 };
@@ -66,12 +66,15 @@ pub(crate) struct BenchmarkTable {
     pub(crate) failed: bool,
     /// Later lines were not kept.
     pub(crate) is_cut: bool,
+    /// The text begins after its header: the columns are those that the rows show.
+    pub(crate) lacks_header: bool,
 }
 
 impl BenchmarkTable {
     /// True if the program printed what comes after the last row, or if that is not known.
     pub(crate) fn has_ended(&self) -> bool {
-        self.out_of_bounds.is_some() || self.average.is_some() || self.failed || self.is_cut
+        let has_verdict = self.out_of_bounds.is_some() || self.average.is_some() || self.failed;
+        has_verdict || self.is_cut || self.lacks_header
     }
 }
 
@@ -86,6 +89,8 @@ pub(crate) struct BenchmarkTables {
     /// The beginning of a row that lacks values.
     open: Option<OpenRow>,
     lines: usize,
+    /// The last rows without a header before them.
+    loose: Vec<(u64, Box<[u8]>)>,
 }
 
 /// A row that lacks values.
@@ -194,10 +199,35 @@ impl BenchmarkTables {
             average: None,
             failed: false,
             is_cut: false,
+            lacks_header: false,
         });
     }
 
+    /// Takes a row before any header: rows of one shape are a table.
+    fn take_loose_row(&mut self, line: &[u8], number: u64) {
+        self.loose.push((number, line.into()));
+        if self.loose.len() < MIN_LOOSE_ROWS {
+            return;
+        }
+        let lines: Vec<&[u8]> = self.loose.iter().map(|(_, line)| &**line).collect();
+        let Some(columns) = TableColumns::guess_columns(&lines) else {
+            self.loose.remove(0);
+            return;
+        };
+        let loose = std::mem::take(&mut self.loose);
+        self.begin_table(columns, loose[0].0);
+        for table in &mut self.tables {
+            table.lacks_header = true;
+        }
+        for (number, line) in &loose {
+            self.add_row(line, *number, &[]);
+        }
+    }
+
     fn begin_row(&mut self, line: &[u8], number: u64) {
+        if self.columns.is_none() && self.tables.is_empty() {
+            return self.take_loose_row(line, number);
+        }
         let Some(row) = self.columns.as_ref().and_then(|c| c.read_row(line)) else {
             return;
         };
@@ -299,6 +329,38 @@ n1:1:2 [0] NCCL INFO AllReduce: 5 Bytes
 #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
           64             8     float    none      -1n1:1:2 [0] NCCL INFO AllReduce: 5 Bytes
 ";
+
+    #[test]
+    fn rows_of_one_shape_need_no_header() {
+        let tables = |text: &str| {
+            let mut tables = BenchmarkTables::default();
+            for (line, number) in text.lines().zip(0..) {
+                tables.take_line(line.as_bytes(), number);
+            }
+            tables.finish()
+        };
+        let row = |size: u64, wrong: &str| {
+            format!(
+                " {size} {} float sum -1 12.8 1.59 2.98 {wrong} 12.1 1.60 2.99 {wrong}\n",
+                size / 4
+            )
+        };
+        let text: String = [(8, "0"), (16, "0"), (32, "7")]
+            .map(|(size, wrong)| row(size, wrong))
+            .concat();
+        let found = tables(&text);
+        let [table] = &found[..] else {
+            panic!("{found:?}");
+        };
+        assert_eq!((table.rows.len(), table.has_ended()), (3, true));
+        assert_eq!(table.rows[2].values[1].unwrap().wrong, Some(7.0));
+        // Old versions print the greatest error.
+        let old: String = [8, 16, 32].map(|size| row(size, "2e-07")).concat();
+        assert_eq!(tables(&old)[0].rows[0].values[0].unwrap().wrong, None);
+        // Two rows, or rows of different shapes, may be anything.
+        assert!(tables(&[row(8, "0"), row(16, "0")].concat()).is_empty());
+        assert!(tables(&[row(8, "0"), row(16, "0 9"), row(32, "0")].concat()).is_empty());
+    }
 
     /// The tables of a log that is cut into chunks of so many lines.
     fn of_chunks(lines: usize) -> Vec<BenchmarkTable> {

@@ -116,14 +116,16 @@ kinds! {
     JobInterrupted: Note = "job_interrupted",
     /// The scheduler cancelled the job.
     JobCancelled: Note = "job_cancelled",
-    /// A process group was not set up.
+    /// A process group was not set up, or a process lost the others.
     SetupFailed: Error = "setup_failed",
-    /// PyTorch's watchdog reports that a call timed out.
+    /// PyTorch's watchdog, or another library, reports that ranks waited too long.
     WatchdogTimeout: Error = "watchdog_timeout",
     /// PyTorch's watchdog reports an error.
     WatchdogException: Error = "watchdog_exception",
     /// The call of NCCL for which PyTorch's watchdog waited.
     WatchdogCall: Note = "watchdog_call",
+    /// HCCL, the library of Ascend NPUs, reports an error.
+    HcclError: Error = "hccl_error",
     /// NCCL gave a program an error, and no line has the reason.
     NcclError: Error = "nccl_error",
     /// NCCL printed WARN lines while it was shut down.
@@ -290,7 +292,7 @@ impl Kind {
     pub(crate) fn is_watchdog(self) -> bool {
         matches!(
             self,
-            Kind::WatchdogTimeout | Kind::WatchdogException | Kind::WatchdogCall
+            Kind::WatchdogTimeout | Kind::WatchdogException | Kind::WatchdogCall | Kind::HcclError
         )
     }
 }

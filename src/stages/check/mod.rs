@@ -329,6 +329,9 @@ fn find_reported_failures(
     failures.lines.retain(|&at| !failed.is_after_job_end(at));
     findings.extend(failed.find_failures());
     findings.extend(nccl_error::find_nccl_error(&seen.warnings, processes));
+    if !findings.iter().any(|f| f.severity == Severity::Error) {
+        findings.extend(failed.find_unexplained());
+    }
     (findings, failures)
 }
 

@@ -373,6 +373,7 @@ mod tests {
             average: None,
             failed: false,
             is_cut: false,
+            lacks_header: false,
         }]);
         rows
     }

@@ -296,6 +296,109 @@ fn a_few_lines_of_a_failed_job_have_an_answer() {
 }
 
 #[test]
+fn lines_of_other_libraries_have_an_answer_and_accuse_no_rank_that_waits() {
+    let plog = "[ERROR] HCCL(81,):2026-02-03-04:05:06.7 [x.cc:9] [7]";
+    let link = "Transport init error! createLink para:rank[2]-localUserrank[2]-localIpAddr[10.0.0.9/7], \
+                remoteRank[3]-remoteUserrank[3]-remoteIpAddr[10.0.0.8/7]";
+    let fingerprint = |rank: u32, size: u32| {
+        format!(
+            "Rank {rank} is running collective: CollectiveFingerPrint(SequenceNumber=5, OpType=ALLREDUCE, TensorShape=[{size}])"
+        )
+    };
+    let differ = format!(
+        "[rank4]: RuntimeError: Detected mismatch between collectives on ranks. {}, but {}.",
+        fingerprint(4, 64),
+        fingerprint(0, 65)
+    );
+    let cases: [(&str, &[&str]); 16] = [
+        (
+            "[rank2]: RuntimeError: [../gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 900ms for recv operation to complete",
+            &["error watchdog_timeout"],
+        ),
+        (
+            "RuntimeError: [../gloo/transport/tcp/pair.cc:598] Connection closed by peer [10.0.0.2]:5134",
+            &["error setup_failed"],
+        ),
+        (
+            "[rank1]: TimeoutError: timed out while it waited for rank 0",
+            &["error rank_exception"],
+        ),
+        (
+            "RuntimeError: ACL stream synchronize failed.\nEI9999: Inner Error!\n\
+             EI9999: 2026-02-03-04:05:06.7  The error from device(chipId:1), hccl fftsplus task timeout occurred",
+            &["error watchdog_timeout"],
+        ),
+        (
+            "RuntimeError: x.ts:148 HCCL function error: hcclCommInitRootInfo(n, &id), error code is 1",
+            &["error hccl_error"],
+        ),
+        (
+            &format!("{plog}[Init]{link}\n{plog}call trace: hcclRet -> 4"),
+            &["error hccl_error"],
+        ),
+        (
+            "[rank1]: EI0011: [PID: 7] 2026-02-03-04:05:06.7 Failed to allocate 64 bytes of NPU memory.",
+            &["error hccl_error 1"],
+        ),
+        (
+            "[rank0]:[E1 x.cpp:6] [Rank 0] Watchdog caught collective operation timeout: WorkHCCL(SeqNum=7, OpType=ALLREDUCE, \
+             Timeout(ms)=9) ran for 10 milliseconds before timing out.",
+            &["error watchdog_timeout"],
+        ),
+        (
+            "[rank3]:[E1 x.cpp:6] [Rank 3] Watchdog caught collective oper",
+            &["error watchdog_timeout"],
+        ),
+        (&differ, &["error count_mismatch"]),
+        (
+            "Stalled ops:HorovodAllreduce_x_0 [missing ranks: 3]",
+            &["error watchdog_timeout 3"],
+        ),
+        (
+            "x/libtorch_cuda.so: undefined symbol: ncclCommWindowRegister",
+            &["error warn_nccl_library"],
+        ),
+        (
+            "Failed to modify QP to RTR: Connection timed out\nerrno: 110",
+            &["error warn_ib_connect"],
+        ),
+        (
+            "include/socket.h:344 WARN Call to connect failed : Connection refused",
+            &["error warn_socket_refused"],
+        ),
+        (
+            "RuntimeError: NCCL communicator was aborted on rank 1.",
+            &["error nccl_error"],
+        ),
+        ("> ValueError: x", &["error rank_exception"]),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(told(text, &[]), expected, "{text}");
+    }
+    // A few lines do not show what came before; the first of a cut table is the launcher's own word.
+    let sure = |text: &str| {
+        Csv::of(&feed("nccl-check", &["-q", "--format", "csv"], text).calm()).pick(&["sure"])
+    };
+    assert_eq!(sure("[rank1]: ValueError: x"), ["medium"]);
+    assert_eq!(sure("[rank1]: TimeoutError: timed out"), ["low"]);
+    let listed = "Failures:\n[1]:\n  rank      : 3 (local_rank: 3)\n  exitcode  : 1 (pid: 81)\n";
+    assert_eq!(told(listed, &[]), ["error rank_exited"]);
+    let first = "Root Cause (first observed failure):\n[0]:\n  rank      : 1 (local_rank: 1)\n";
+    assert_eq!(
+        told(&format!("{listed}{first}"), &[]),
+        ["error rank_exited 1"]
+    );
+    // Horovod names a rank that is slow only, too.
+    let stall = "Stalled ops:HorovodAllreduce_x_0 [missing ranks: 3]\n";
+    let went_on = format!("{}{stall}{}\n{}\n", log(60, 0), nemo(5), nemo(6));
+    assert!(
+        !wrong(&went_on).iter().any(|row| row.starts_with("error")),
+        "{:?}",
+        wrong(&went_on)
+    );
+}
+
+#[test]
 fn ranks_that_are_ahead_print_steps_after_a_failure() {
     let uncaught = "[rank2]: Traceback (most recent call last):\n[rank2]: ValueError: x\n";
     let raised = format!("error rank_exception 2 {}", pid(2));

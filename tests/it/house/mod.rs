@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 
 /// Lines of code that each room may have: without tests, comments and blank lines.
 const ROOMS: [(&str, usize); 27] = [
-    ("src/grammar", 11_450),
+    ("src/grammar", 11_850),
     ("src/synth", 7_400),
     ("src/engine/source", 4_900),
     ("src/engine/members", 1_450),
@@ -24,7 +24,7 @@ const ROOMS: [(&str, usize); 27] = [
     ("src/engine/output", 4_100),
     ("src/engine/report", 1_150),
     ("src/stages/calls", 4_500),
-    ("src/stages/check", 24_250),
+    ("src/stages/check", 24_900),
     ("src/stages/diff", 1_800),
     ("src/stages/gpus", 1_600),
     ("src/stages/page", 3_600),
@@ -39,7 +39,7 @@ const ROOMS: [(&str, usize); 27] = [
     ("src/stages/watch", 2_200),
     ("src/program", 2_000),
     ("src/bin", 2_550),
-    ("src", 119_300),
+    ("src", 120_400),
 ];
 
 /// Reads one figure.

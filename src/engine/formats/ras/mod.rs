@@ -71,7 +71,7 @@ fn find_text_header(head: &InputHead<'_>) -> HeaderSearch {
                 None => HeaderSearch::Possible,
             };
         }
-        if !is_time_line(line) {
+        if !is_time_line(line) && !is_logged_line(line) {
             return HeaderSearch::Missing;
         }
     }
@@ -85,6 +85,18 @@ fn is_communicator_line(line: &[u8]) -> bool {
     line.starts_with(b"#")
         && hash.is_some_and(|hash| hash.iter().all(u8::is_ascii_hexdigit))
         && words.iter().any(|word| line.ends_with(word))
+}
+
+/// True for a warning of PyTorch's, as a program prints it that asks RAS itself: `W703 00:59:30.4 x.cpp:981] Warning: ..`,
+/// with or without a bracket in front.
+fn is_logged_line(line: &[u8]) -> bool {
+    let line = line.strip_prefix(b"[").unwrap_or(line);
+    let is_level = matches!(line, [b'W' | b'I', b'0'..=b'9', ..]);
+    let places = [&b".cpp:"[..], b".py:"];
+    is_level
+        && places
+            .iter()
+            .any(|place| memmem::find(line, place).is_some())
 }
 
 /// True for a line that has only the time, as `date` prints it.

@@ -73,6 +73,20 @@ impl ReportedFailure {
         )
     }
 
+    /// True for an exception by which a device's work that failed before is reported to a later call.
+    pub(crate) fn reports_device(&self) -> bool {
+        memmem::find(&self.says, b"tream synchronize failed").is_some()
+    }
+
+    /// True for an exception of a process that waited for others until its time was up. A download or a loader of data
+    /// is its own.
+    pub(crate) fn is_time_out(&self) -> bool {
+        let has = |words: &&[u8]| memmem::find(&self.says, words).is_some();
+        let waits: [&[u8]; 4] = [b"Timed out", b"timed out", b"Timeout", b"timeout"];
+        let own: [&[u8]; 4] = [b"http", b"HTTP", b"DataLoader", b"TimeoutExpired"];
+        self.what == FailureCause::Exception && waits.iter().any(has) && !own.iter().any(has)
+    }
+
     /// True for the line of a launcher or the scheduler that names no process.
     pub(crate) fn is_nameless(&self) -> bool {
         let is_report = match self.what {
@@ -102,7 +116,7 @@ impl ReportedFailure {
     /// which is a crash without an access to memory that failed.
     pub(crate) fn may_answer_error(&self) -> bool {
         match self.what {
-            FailureCause::Exit(_) => true,
+            FailureCause::Exit(_) | FailureCause::Unstated => true,
             FailureCause::Signal(number) => !matches!(number, 7 | 9 | 11),
             FailureCause::Crash => {
                 let text = match self.says.is_empty() {
@@ -115,6 +129,39 @@ impl ReportedFailure {
             _ => false,
         }
     }
+}
+
+/// True for an exception's text that reports an error of a GPU's library: no program prints that and goes on.
+fn names_gpu_error(says: &[u8]) -> bool {
+    let words = [
+        &b"CUDA error"[..],
+        b"CUDA out of memory",
+        b"cuda runtime error",
+        b"HIP error",
+        b"HIP out of memory",
+        b"HCCL error",
+    ];
+    let says = |words: &&[u8]| memmem::find(says, words).is_some();
+    words.iter().any(says)
+}
+
+/// True for an exception that begins its line, but for Markdown's marks, or that reports an error of a GPU's library.
+pub(super) fn begins_or_names_gpu(line: &[u8], says: &[u8]) -> bool {
+    let marks = line.iter().take_while(|b| b">*`_ \t".contains(b)).count();
+    line[marks..].starts_with(says) || names_gpu_error(says)
+}
+
+/// Returns the end of the process that a launcher's report, cut at the line `last`, names as the first.
+pub(super) fn unstated_failure(last: &JobEndLine, name: &ProcessName) -> Option<ReportedFailure> {
+    Some(ReportedFailure {
+        line: last.clone(),
+        what: FailureCause::Unstated,
+        says: Box::default(),
+        rank: Some(name.rank?),
+        pid: None,
+        host: name.host.clone(),
+        listed: false,
+    })
 }
 
 /// The rank in the job that a launcher gives the process with this number, if it is one.

@@ -6,7 +6,8 @@
 //! follows the changes between kinds.
 
 use super::job_end_lines::{
-    FailureLine, FailureLineText, JobEndLine, ProcessName, ReportedFailure, name_by_pid,
+    FailureLine, FailureLineText, JobEndLine, ProcessName, ReportedFailure, begins_or_names_gpu,
+    name_by_pid, unstated_failure,
 };
 use crate::grammar::ending::{
     EndingLine, FailureCause, FailureMode, LauncherReport, find_ending, process_of_line,
@@ -50,20 +51,6 @@ impl JobEventLines {
     fn input_number(&self) -> u32 {
         self.first.at.input
     }
-}
-
-/// True for an exception's text that reports an error of a GPU's library: no program prints that and goes on.
-fn names_gpu_error(says: &[u8]) -> bool {
-    let words = [
-        &b"CUDA error"[..],
-        b"CUDA out of memory",
-        b"cuda runtime error",
-        b"HIP error",
-        b"HIP out of memory",
-        b"HCCL error",
-    ];
-    let says = |words: &&[u8]| memmem::find(says, words).is_some();
-    words.iter().any(says)
 }
 
 /// True where PyTorch names NCCL's version at the end of an error: `NCCL error: ..., NCCL version 2.28.9`. Such a
@@ -263,8 +250,13 @@ impl JobEnds {
         // The ranks that are printing a traceback, and the fields of a launcher's report read up to here.
         let mut open: BTreeSet<(u32, Option<u32>)> = BTreeSet::new();
         let (mut name, mut first, mut input) = (ProcessName::default(), false, None);
+        let mut last: Option<&JobEndLine> = None;
         for FailureLine { line, what } in &self.told {
             if input != Some(line.at.input) {
+                all.extend(
+                    last.filter(|_| first)
+                        .and_then(|last| unstated_failure(last, &name)),
+                );
                 (name, first, input) = (ProcessName::default(), false, Some(line.at.input));
             }
             match what {
@@ -274,13 +266,13 @@ impl JobEnds {
                 FailureLineText::First => first = true,
                 FailureLineText::Host(host) => name.host = Some(host.clone()),
                 FailureLineText::Rank(rank, local) => {
+                    last = Some(line);
                     (name.rank, name.local_rank) = (Some(*rank), *local);
                 }
                 FailureLineText::Failed(what, who, says) => {
                     let raised = matches!(what, FailureCause::Exception | FailureCause::Repeated);
                     let traced = open.remove(&(line.at.input, who.rank));
-                    let begins = line.text.trim_ascii_start().starts_with(says);
-                    let is_told = who.rank.is_some() || begins || names_gpu_error(says);
+                    let is_told = who.rank.is_some() || begins_or_names_gpu(&line.text, says);
                     if raised && !traced && !(self.is_excerpt() && is_told) {
                         continue;
                     }
@@ -303,13 +295,17 @@ impl JobEnds {
                 }
             }
         }
+        all.extend(
+            last.filter(|_| first)
+                .and_then(|last| unstated_failure(last, &name)),
+        );
         name_by_pid(&mut all);
         all
     }
 
     /// True where no process uses NCCL and no step ends: the text may be a few lines of a longer one, so a
     /// traceback may be missing.
-    fn is_excerpt(&self) -> bool {
+    pub(crate) fn is_excerpt(&self) -> bool {
         self.begins.is_empty() && self.steps.values().all(Vec::is_empty)
     }
 

@@ -73,7 +73,15 @@ pub(in crate::stages::check) fn describe_tables(inputs: &[WalkedInput]) -> Optio
             number_and_noun(all, "checked result")
         ),
     };
-    Some(format!("{tables} of nccl-tests, {results}"))
+    let without = match inputs
+        .iter()
+        .flat_map(|input| &input.benchmarks)
+        .any(|table| table.lacks_header)
+    {
+        true => " (its header is missing; the rows show the columns)",
+        false => "",
+    };
+    Some(format!("{tables} of nccl-tests{without}, {results}"))
 }
 
 /// A table with its input.

@@ -115,7 +115,8 @@ impl LogVisitor for CheckPartial {
         let Some(what) = self.warnings.take_foreign_line(line, number) else {
             return;
         };
-        if !matches!(what, C10dMessage::NotDestroyed(_)) {
+        // A rank that Horovod waits for may be slow only.
+        if !matches!(what, C10dMessage::NotDestroyed(_) | C10dMessage::Stalled(_)) {
             self.lines.hung = true;
             self.streams.note_hang();
         }

@@ -1,5 +1,6 @@
 //! The finding on an error that NCCL gave a program, where no line has NCCL's reason.
 
+use super::known_warns::source_areas::find_source_area;
 use super::known_warns::{WarnRole, look_up_warn};
 use super::returned_errors::{ErrorWay, RelayedLine};
 use super::warnings::{WarningLines, Warnings};
@@ -89,7 +90,7 @@ pub(crate) fn find_nccl_error(all: &Warnings, processes: &[SpeakerProcess]) -> O
     let begins = way.map_or(String::new(), |(_, way)| {
         format!(", first in {}", quote_text(&way.place))
     });
-    let (reason, advice) = describe_result(result);
+    let (reason, advice) = describe_result(result, way.map(|(_, way)| &way.place[..]));
     let says = format!(
         "{to} got {} from NCCL{begins}: {reason}; {}",
         name_result(result),
@@ -160,10 +161,26 @@ fn rank_of_error(error: ReturnedError<'_>) -> Option<u32> {
     }
 }
 
+/// Returns the meaning of a system error that began in a source file of the network, and the advice: no file and no
+/// shared memory is meant.
+fn describe_network_error(place: &[u8]) -> Option<(&'static str, &'static str)> {
+    let path = find_source_area(place)?.path;
+    let is_network = path == "bootstrap" || path.contains("net") || path.ends_with("misc/socket");
+    is_network.then_some((
+        "a call of the system failed as NCCL connected ranks over the network, or sent data",
+        "look at whether the hosts reach each other on the interface that NCCL chose (NCCL_SOCKET_IFNAME, \
+         NCCL_IB_HCA), on all ports",
+    ))
+}
+
 /// Returns the meaning of a result of NCCL's functions and the advice, by `docs/userguide` of NCCL on
 /// `ncclResult_t`.
-fn describe_result(result: i32) -> (&'static str, &'static str) {
+fn describe_result(result: i32, place: Option<&[u8]>) -> (&'static str, &'static str) {
+    let of_network = place
+        .filter(|_| result == 2)
+        .and_then(describe_network_error);
     match result {
+        2 if of_network.is_some() => of_network.unwrap_or_default(),
         1 => (
             "a call of CUDA failed",
             "look for an error of CUDA in the program's own lines, which may be earlier than NCCL's: out of \

@@ -27,8 +27,8 @@ pub(crate) struct RelayedLine {
     pub result: Option<i32>,
     /// NCCL's last WARN, without a header; empty if there is none.
     pub last_warn: Box<[u8]>,
-    /// In its place there is an error of CUDA's that the program got itself.
-    pub is_of_cuda: bool,
+    /// In its place there is an error that the program got itself.
+    pub is_own: bool,
 }
 
 /// The way that an error took through NCCL's functions in one process.
@@ -90,7 +90,7 @@ impl ReturnedErrors {
     fn take_relayed_error(&mut self, line: &[u8], at: FirstReportLine, error: &RelayedError<'_>) {
         let rank = process_of_line(line).rank;
         let last_warn = match error.last_warn {
-            LastWarn::Text(text) | LastWarn::Cuda(text) => text,
+            LastWarn::Text(text) | LastWarn::Own(text) => text,
             LastWarn::Missing => b"",
             LastWarn::NextLine { label } => {
                 if self.awaited.len() < MAX_RELAYED_ERRORS {
@@ -110,7 +110,7 @@ impl ReturnedErrors {
                 rank,
                 result: error.result,
                 last_warn: clip_line(last_warn),
-                is_of_cuda: matches!(error.last_warn, LastWarn::Cuda(_)),
+                is_own: matches!(error.last_warn, LastWarn::Own(_)),
             });
         }
     }
@@ -137,7 +137,7 @@ impl ReturnedErrors {
                 rank,
                 result: None,
                 last_warn: clip_line(text),
-                is_of_cuda: false,
+                is_own: false,
             });
         }
         self.awaited.retain_mut(|awaited| {
@@ -278,9 +278,9 @@ impl ReturnedErrors {
     }
 
     /// The programs' lines, in line order. NCCL's last WARN alone proves nothing: other programs print such
-    /// words too, so all are left out where no line names a result or an error of CUDA's.
+    /// words too, so all are left out where no line names a result or an error of its own.
     pub(crate) fn relayed_lines(&self) -> &[RelayedLine] {
-        let is_sure = |line: &RelayedLine| line.result.is_some() || line.is_of_cuda;
+        let is_sure = |line: &RelayedLine| line.result.is_some() || line.is_own;
         match self.relayed.iter().any(is_sure) {
             true => &self.relayed,
             false => &[],

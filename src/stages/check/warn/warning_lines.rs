@@ -39,8 +39,8 @@ pub(crate) struct WarningLines {
 pub(crate) struct RelayingProgram {
     /// Its rank in the job, if the line names it.
     pub rank: Option<u32>,
-    /// It relays an error of CUDA's that it got itself.
-    pub is_of_cuda: bool,
+    /// It relays an error that it got itself.
+    pub is_own: bool,
 }
 
 impl WarningLines {
@@ -63,7 +63,7 @@ impl WarningLines {
             calls: 0,
             relayed_by: Some(RelayingProgram {
                 rank: line.rank,
-                is_of_cuda: line.is_of_cuda,
+                is_own: line.is_own,
             }),
         }
     }

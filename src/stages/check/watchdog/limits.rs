@@ -17,3 +17,6 @@ pub(super) const MAX_WRAPPED_PIECES: usize = 8;
 
 /// Bytes of a broken line that are joined; the lines have some 300.
 pub(super) const MAX_WRAPPED_BYTES: usize = 1 << 11;
+
+/// Ranks that a line of Horovod's lists and that are kept; a damaged line may have any number.
+pub(super) const MAX_STALLED_RANKS: usize = 1 << 12;

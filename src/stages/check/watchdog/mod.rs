@@ -1,9 +1,12 @@
-//! The lines of PyTorch's watchdog: the calls of process groups that timed out, and each rank's last calls.
+//! The lines of PyTorch's watchdog: the calls of process groups that timed out, and each rank's last calls; and those by
+//! which HCCL, Horovod and PyTorch's own comparison report ranks that wait or differ.
 
-mod hccl_waits;
+mod differing_calls;
+mod hccl;
 mod limits;
 pub(super) mod mismatch;
 pub(super) mod nccl_call;
+pub(super) mod stalled_tensors;
 mod stuck;
 pub(super) mod timed_out;
 mod wrapped_lines;
@@ -11,14 +14,18 @@ mod wrapped_lines;
 use crate::calls::same::Content;
 use crate::grammar::message::c10d::{C10dMessage, C10dTimeout};
 use crate::grammar::message::group_member::GroupMember;
-use crate::grammar::message::hccl::HcclWait;
+use crate::grammar::message::horovod::parse_stalled_tensors;
 use crate::stages::check::finding::Evidence;
 use crate::stages::check::limits::MAX_LINE_TEXT_BYTES;
 use crate::stages::check::wording::{rank_ranges, verb_form};
 use crate::stages::net::net_stage::FirstReportLine;
+use differing_calls::ComparedCalls;
+use hccl::HcclError;
 use limits::MAX_WATCHDOG_LINES;
+use memchr::memmem;
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
+use stalled_tensors::TensorWait;
 use std::collections::{BTreeMap, BTreeSet};
 use wrapped_lines::WrappedLines;
 
@@ -89,18 +96,21 @@ pub(crate) enum WatchdogMessage {
     Exception(Box<[u8]>),
     /// The watchdog made no progress, for this number of seconds.
     Stuck(Option<u64>),
-    /// HCCL waited too long.
-    Hccl {
-        /// What for.
-        wait: HcclWait,
-        /// The rank that did not come.
-        missing: Option<u32>,
-    },
+    /// A call took too long, and the line ends before it.
+    Cut,
+    /// HCCL reports an error.
+    Hccl(HcclError),
+    /// Two ranks make different calls.
+    Differ(ComparedCalls),
+    /// Horovod waits for ranks.
+    Stalled(TensorWait),
 }
 
 /// A call that took too long.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TimedOutCall {
+    /// The first letter of the library that makes it: `N` of NCCL, `H` of HCCL.
+    pub library: u8,
     /// PyTorch's number of the call in its process group; not printed before 1.13.
     pub seq: Option<u64>,
     /// PyTorch's name of the operation, `ALLREDUCE`.
@@ -118,6 +128,7 @@ pub(crate) struct TimedOutCall {
 impl From<C10dTimeout<'_>> for TimedOutCall {
     fn from(timeout: C10dTimeout<'_>) -> TimedOutCall {
         TimedOutCall {
+            library: timeout.library,
             seq: timeout.seq,
             op: timeout.op.into(),
             numel_in: timeout.numel_in,
@@ -132,6 +143,14 @@ impl From<C10dTimeout<'_>> for TimedOutCall {
 pub(super) fn describe_ranks(ranks: &BTreeSet<u32>) -> String {
     let rank = verb_form(ranks.len(), "rank", "ranks");
     format!("{rank} {}", rank_ranges(ranks))
+}
+
+/// ` on rank 1`, ` on ranks 0-2`, or nothing.
+fn describe_on_ranks(ranks: &BTreeSet<u32>) -> String {
+    match ranks.len() {
+        0 => String::new(),
+        _ => format!(" on {}", describe_ranks(ranks)),
+    }
 }
 
 /// The value of each key that has only one.
@@ -208,7 +227,10 @@ enum WatchdogMessageKey {
     Timeout(u64),
     /// A call without a number, by its operation.
     Unnumbered(Box<[u8]>),
-    Hccl(HcclWait, Option<u32>),
+    Cut,
+    Hccl(HcclError),
+    Differ(ComparedCalls),
+    Stalled(TensorWait),
     Work(Option<i64>, i64, i64),
     Exception(Box<[u8]>),
     Stuck(bool),
@@ -237,11 +259,27 @@ impl Watchdog {
             C10dMessage::Timeout(timeout) => {
                 self.keep_line(made(WatchdogMessage::Timeout(timeout.into())));
             }
-            C10dMessage::TimeoutCut(_) => self.wrapped.begin_line(line, at),
-            C10dMessage::Hccl(hccl) => self.keep_line(made(WatchdogMessage::Hccl {
-                wait: hccl.wait,
-                missing: hccl.missing,
-            })),
+            C10dMessage::TimeoutCut(who) => {
+                self.wrapped.begin_line(line, at);
+                let is_sure = memmem::find(line, b"] Watchdog caught").is_some();
+                if is_sure && !who.names_nobody() {
+                    self.keep_line(made(WatchdogMessage::Cut));
+                }
+            }
+            C10dMessage::Hccl(report) => {
+                if let Some(error) = HcclError::from_report(&report) {
+                    self.keep_line(made(WatchdogMessage::Hccl(error)));
+                }
+            }
+            C10dMessage::Differ(differ) => {
+                self.keep_line(made(WatchdogMessage::Differ((&differ).into())));
+            }
+            C10dMessage::Stalled(_) => {
+                for wait in parse_stalled_tensors(line).filter_map(|t| TensorWait::from_report(&t))
+                {
+                    self.keep_line(made(WatchdogMessage::Stalled(wait)));
+                }
+            }
             C10dMessage::LastWork(last) => self.keep_line(made(WatchdogMessage::Work {
                 at: last.at,
                 enqueued: last.enqueued,
@@ -282,7 +320,10 @@ impl Watchdog {
                 Some(seq) => WatchdogMessageKey::Timeout(seq),
                 None => WatchdogMessageKey::Unnumbered(timeout.op.clone()),
             },
-            WatchdogMessage::Hccl { wait, missing } => WatchdogMessageKey::Hccl(*wait, *missing),
+            WatchdogMessage::Cut => WatchdogMessageKey::Cut,
+            WatchdogMessage::Hccl(error) => WatchdogMessageKey::Hccl(error.clone()),
+            WatchdogMessage::Differ(calls) => WatchdogMessageKey::Differ(calls.clone()),
+            WatchdogMessage::Stalled(wait) => WatchdogMessageKey::Stalled(wait.clone()),
             WatchdogMessage::Work {
                 at,
                 enqueued,
@@ -330,7 +371,23 @@ impl Watchdog {
     pub(super) fn name_timeout_groups(&mut self) {
         self.name_groups_by_rank();
         self.drop_quotes();
+        self.drop_joined_lines();
         self.name_groups_by_call();
+    }
+
+    /// Drops cut lines of ranks that have a whole one, or one that was joined.
+    fn drop_joined_lines(&mut self) {
+        let is_timeout =
+            |record: &&WatchdogRecord| matches!(record.what, WatchdogMessage::Timeout(_));
+        let whole = self.records.iter().filter(is_timeout);
+        let whole: BTreeSet<u32> = whole.filter_map(WatchdogRecord::known_rank).collect();
+        let is_joined = |record: &WatchdogRecord| {
+            record
+                .known_rank()
+                .is_some_and(|rank| whole.contains(&rank))
+        };
+        self.records
+            .retain(|record| record.what != WatchdogMessage::Cut || !is_joined(record));
     }
 
     /// Takes the group, and the rank in it, of another line of the same process about the same call. The rank in the

@@ -1,6 +1,7 @@
-//! The finding on watchdogs that make no progress themselves: PyTorch then ends the process.
+//! The findings on watchdogs that make no progress themselves, since PyTorch then ends the process, and on lines that end
+//! before their call.
 
-use super::{WatchdogMessage, WatchdogRecord, describe_ranks};
+use super::{WatchdogMessage, WatchdogRecord, describe_on_ranks};
 use crate::stages::check::finding::{About, Confidence, Finding, Kind};
 use std::collections::BTreeSet;
 
@@ -20,10 +21,7 @@ pub(super) fn find_stuck_watchdogs(records: &[WatchdogRecord]) -> Option<Finding
         .iter()
         .filter_map(|(line, _)| line.known_rank())
         .collect();
-    let on = match ranks.is_empty() {
-        true => String::new(),
-        false => format!(" on {}", describe_ranks(&ranks)),
-    };
+    let on = describe_on_ranks(&ranks);
     let time = all.iter().find_map(|(_, seconds)| *seconds);
     let time = time.map_or(String::new(), |time| format!(" for {time} s"));
     Some(Finding {
@@ -39,5 +37,26 @@ pub(super) fn find_stuck_watchdogs(records: &[WatchdogRecord]) -> Option<Finding
             Confidence::High,
             format!("PyTorch's watchdog made no progress{time}{on}: a call of CUDA or NCCL hangs"),
         )
+    })
+}
+
+/// Makes a finding of lines that end before the call that timed out, if no other line names a call.
+pub(super) fn find_cut_lines(records: &[WatchdogRecord], are_alone: bool) -> Option<Finding> {
+    let cut = records
+        .iter()
+        .filter(|record| record.what == WatchdogMessage::Cut);
+    let cut: Vec<&WatchdogRecord> = cut.filter(|_| are_alone).collect();
+    let ranks: BTreeSet<u32> = cut
+        .iter()
+        .filter_map(|record| record.known_rank())
+        .collect();
+    let says = format!(
+        "PyTorch's wait for a call timed out{}",
+        describe_on_ranks(&ranks)
+    );
+    Some(Finding {
+        why: "the watchdog's line reports it; it ends before the call".to_owned(),
+        evidence: vec![cut.first()?.to_evidence()],
+        ..Finding::of_kind(Kind::WatchdogTimeout, Confidence::High, says)
     })
 }

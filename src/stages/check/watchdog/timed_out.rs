@@ -1,10 +1,9 @@
 //! The findings on the watchdog's lines: for each call that timed out the ranks that waited, and those that are
 //! behind, silent or ahead.
 
-use super::hccl_waits;
 use super::limits::{MAX_GROUP_RANKS, MAX_RANKS_DESCRIBED};
-use super::stuck;
-use super::{TimedOutCall, WatchdogMessage, WatchdogRecord, describe_ranks};
+use super::{TimedOutCall, WatchdogMessage, WatchdogRecord, describe_on_ranks, describe_ranks};
+use super::{differing_calls, hccl, stuck};
 use crate::grammar::ending::find_relayed_error;
 use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Reason};
 use crate::stages::check::wording::{quote_text, verb_form};
@@ -31,6 +30,13 @@ pub(super) struct TimedOutWait<'a> {
 }
 
 impl<'a> TimedOutWait<'a> {
+    /// The first letter of the library that makes the call.
+    fn library(&self) -> u8 {
+        self.timeouts
+            .first()
+            .map_or(b'N', |(_, timeout)| timeout.library)
+    }
+
     fn new(group: Option<&'a [u8]>, seq: Option<u64>) -> TimedOutWait<'a> {
         TimedOutWait {
             group,
@@ -83,7 +89,7 @@ pub(crate) fn find_timeouts(records: &[WatchdogRecord]) -> Vec<Finding> {
     let is_full = |record: &WatchdogRecord| {
         !matches!(
             record.what,
-            WatchdogMessage::Work { .. } | WatchdogMessage::Stuck(_)
+            WatchdogMessage::Work { .. } | WatchdogMessage::Stuck(_) | WatchdogMessage::Cut
         )
     };
     if records.iter().any(is_full) {
@@ -93,7 +99,9 @@ pub(crate) fn find_timeouts(records: &[WatchdogRecord]) -> Vec<Finding> {
     find_watchdog_exceptions(records)
         .into_iter()
         .chain(timeouts)
-        .chain(hccl_waits::find_hccl_waits(records))
+        .chain(stuck::find_cut_lines(records, waits.is_empty()))
+        .chain(hccl::find_hccl_errors(records))
+        .chain(differing_calls::find_differing_calls(records))
         .chain(stuck::find_stuck_watchdogs(records))
         .collect()
 }
@@ -135,14 +143,6 @@ fn find_watchdog_exceptions(records: &[WatchdogRecord]) -> Vec<Finding> {
 fn is_error_of_end(what: &[u8]) -> bool {
     find_relayed_error(what).is_some_and(|error| error.is_remote_error())
         || memmem::find(what, b"Broken promise").is_some()
-}
-
-/// ` on rank 1`, ` on ranks 0-2`, or nothing.
-fn describe_on_ranks(ranks: &BTreeSet<u32>) -> String {
-    match ranks.len() {
-        0 => String::new(),
-        _ => format!(" on {}", describe_ranks(ranks)),
-    }
 }
 
 /// The progress that each rank of a process group reports, by its last line.
@@ -207,6 +207,10 @@ fn timeout_finding(waited: &TimedOutWait<'_>, records: &[WatchdogRecord]) -> Fin
     Finding {
         about: About::of_rank(odd.rank_to_blame(&ranks)),
         why: format!("the watchdog's lines report it; {why}"),
+        advice: match waited.library() {
+            b'H' => hccl::TIMEOUT_ADVICE.to_owned(),
+            _ => String::new(),
+        },
         evidence,
         ..Finding::of_kind(Kind::WatchdogTimeout, Confidence::High, says)
     }
@@ -221,6 +225,10 @@ fn describe_wait(waited: &TimedOutWait<'_>) -> String {
     let call = match waited.seq {
         Some(seq) => format!("call {seq}"),
         None => "a call".to_owned(),
+    };
+    let call = match waited.library() {
+        b'N' => call,
+        letter => format!("{call} of {}CCL", char::from(letter)),
     };
     let Some((_, timeout)) = waited.timeouts.first() else {
         return format!("PyTorch's watchdog gave up {call}{group}");
@@ -393,7 +401,14 @@ fn ranks_with_fewest_calls(
 
 /// The ranks of the group without a line; and true if its ranks are those of the job.
 fn silent_ranks(waited: &TimedOutWait<'_>, records: &[WatchdogRecord]) -> (BTreeSet<u32>, bool) {
-    let of_group = |record: &&WatchdogRecord| record.group.as_deref() == waited.group;
+    // A line that is cut before its call may be of any group.
+    let of_group = |record: &&WatchdogRecord| match record.what {
+        WatchdogMessage::Cut => true,
+        WatchdogMessage::Hccl(_) | WatchdogMessage::Differ(_) | WatchdogMessage::Stalled(_) => {
+            false
+        }
+        _ => record.group.as_deref() == waited.group,
+    };
     let own = records.iter().filter(of_group);
     // A member that waits may be any of those without a line.
     let is_unknown = |r: &WatchdogRecord| r.rank.is_none() && r.global.is_some();

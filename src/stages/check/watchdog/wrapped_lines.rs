@@ -137,6 +137,8 @@ impl OpenLine {
         if self.joined.len() + line.len() > MAX_WRAPPED_BYTES {
             return false;
         }
+        // A mail or a web page quotes each piece.
+        let line = line.strip_prefix(b"> ").unwrap_or(line);
         let bytes = line.iter().filter(|byte| !byte.is_ascii_whitespace());
         self.joined.extend(bytes);
         true
@@ -170,6 +172,7 @@ mod tests {
             watchdog.add_chunk(part, |at| at.place_in_input(0, from));
             from += chunk.len() as u64;
         }
+        watchdog.name_timeout_groups();
         watchdog
     }
 
@@ -223,10 +226,31 @@ mod tests {
         let text = format!("{cut}\n{LINE}\n");
         for lines in 1..3 {
             let watchdog = watch(&text, lines);
+            let [cut, record] = watchdog.kept_records() else {
+                panic!("{:?}", watchdog.kept_records());
+            };
+            let ranks = (cut.known_rank(), record.known_rank());
+            assert_eq!(
+                (&cut.what, ranks),
+                (&WatchdogMessage::Cut, (Some(2), Some(3)))
+            );
+        }
+    }
+
+    #[test]
+    fn a_break_in_a_quoted_time_out_and_in_a_quotation_is_joined() {
+        let quote = "> [rank3]:[E1 x.cpp:6] [Rank 3] NCCL watchdog thread terminated with exception: [Rank 3] Watchdog caught \
+            collective operation timeout: WorkNCCL(S\n> eqNum=64, OpType=ALLGATHER, NumelIn=1, NumelOut=32, \
+            Timeout(ms)=600000) ran for 600060 milliseconds before timing out.\n";
+        for lines in 1..3 {
+            let watchdog = watch(quote, lines);
             let [record] = watchdog.kept_records() else {
                 panic!("{:?}", watchdog.kept_records());
             };
-            assert_eq!(record.known_rank(), Some(3));
+            let WatchdogMessage::Timeout(timeout) = &record.what else {
+                panic!("{record:?}");
+            };
+            assert_eq!((timeout.seq, timeout.numel_out), (Some(64), Some(32)));
         }
     }
 
@@ -235,7 +259,12 @@ mod tests {
         let text = "[rank3] Watchdog caught collective operation timeout:\nstep 7 of 9\n\n\n\n\n\n\n\n\
             WorkNCCL(SeqNum=64214, OpType=ALLGATHER, Timeout(ms)=600000)\n";
         for lines in 1..12 {
-            assert!(watch(text, lines).kept_records().is_empty(), "{lines}");
+            let watchdog = watch(text, lines);
+            let all = watchdog.kept_records().iter();
+            assert!(
+                all.clone().count() == 1 && all.clone().all(|r| r.what == WatchdogMessage::Cut),
+                "{lines}"
+            );
         }
     }
 }

@@ -191,6 +191,13 @@ pub(in crate::stages::check) fn describe_failure(
             format!("{who} ended with exit code {code}"),
             "look at its own output",
         ),
+        FailureCause::Unstated => (
+            Kind::RankExited,
+            format!(
+                "{who} failed first, as the launcher reports; the line with its exit code is cut off"
+            ),
+            "look at its own output",
+        ),
         FailureCause::Crash if !failure.says.is_empty() => (
             Kind::RankCrashed,
             quote_text(&failure.says),

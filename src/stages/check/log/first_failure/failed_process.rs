@@ -4,9 +4,11 @@ use super::FailureEvidence;
 use crate::grammar::ending::FailureCause;
 use crate::stages::check::finding::{About, Confidence, Finding, Kind, Reason, Severity};
 use crate::stages::check::log::job_end_lines::ReportedFailure;
+use crate::stages::check::wording::{quote_text, rank_ranges, verb_form};
 use crate::stages::check::words::failures as words;
 use crate::stages::communicators::is_world;
 use crate::stages::net::net_stage::FirstReportLine;
+use std::collections::BTreeSet;
 
 impl<'a> FailureEvidence<'a> {
     /// Returns the finding that a scheduler or a person ended the job.
@@ -38,6 +40,12 @@ impl<'a> FailureEvidence<'a> {
         let pid = named.and_then(|p| p.pid).or(pid);
         let who = words::name_failed_process(named, rank, pid, host.as_deref());
         let (kind, says, advice) = words::describe_failure(failure, &who);
+        // A few lines do not show an earlier failure, and a process that waits until its time is up is not at fault.
+        let (sure, rank) = match failure.what {
+            FailureCause::Exception if failure.is_time_out() => (Confidence::Low, None),
+            FailureCause::Exception if self.ends.is_excerpt() => (Confidence::Medium, rank),
+            _ => (Confidence::High, rank),
+        };
         Finding {
             about: About {
                 host,
@@ -48,7 +56,7 @@ impl<'a> FailureEvidence<'a> {
             advice: advice.to_owned(),
             evidence: vec![failure.line.to_evidence()],
             reasons: Vec::from_iter(failure.may_answer_error().then_some(Reason::AnswersError)),
-            ..Finding::of_kind(kind, Confidence::High, says)
+            ..Finding::of_kind(kind, sure, says)
         }
     }
 
@@ -110,6 +118,47 @@ impl<'a> FailureEvidence<'a> {
         let sides = world.flat_map(|c| &c.sides).map(|&side| &found.sides[side]);
         sides.filter_map(|side| side.rank.map(|rank| (rank, side.process)))
     }
+}
+
+/// Returns the finding on a launcher's list of processes that failed, where the one that failed first is cut off.
+pub(super) fn listed_finding(failures: &[ReportedFailure]) -> Option<Finding> {
+    let listed: Vec<&ReportedFailure> = failures.iter().filter(|f| f.listed).collect();
+    let ranks: BTreeSet<u32> = listed.iter().filter_map(|f| f.rank).collect();
+    let says = format!(
+        "the launcher lists {} {} as ended, and its report of the one that failed first is cut off",
+        verb_form(ranks.len(), "rank", "ranks"),
+        rank_ranges(&ranks)
+    );
+    Some(Finding {
+        why: "the list does not have the order in which they failed".to_owned(),
+        advice: "look for the end of the launcher's report (Root Cause), and at the output of each process"
+            .to_owned(),
+        evidence: vec![listed.first()?.line.to_evidence()],
+        ..Finding::of_kind(Kind::RankExited, Confidence::Low, says)
+    })
+}
+
+/// Returns the finding on an error of NCCL's, or of a lost process, that only a program's words report.
+pub(super) fn nccl_words_finding(failures: &[ReportedFailure]) -> Option<Finding> {
+    let failure = failures.iter().find(|f| f.what == FailureCause::Nccl)?;
+    let who = failure
+        .rank
+        .map_or("a process".to_owned(), |rank| format!("rank {rank}"));
+    let words = match failure.says.is_empty() {
+        true => failure.line.quote(),
+        false => quote_text(failure.says.trim_ascii()),
+    };
+    Some(Finding {
+        why: "the program's own line reports it; no line has NCCL's result or reason".to_owned(),
+        advice: "look for the first failure among all ranks: an exception, the watchdog's lines, a process that ended"
+            .to_owned(),
+        evidence: vec![failure.line.to_evidence()],
+        ..Finding::of_kind(
+            Kind::NcclError,
+            Confidence::Low,
+            format!("{who} reports an error of NCCL's, or that it lost another process: {words}"),
+        )
+    })
 }
 
 /// Corrects the advice on a job that was ended from outside, if its ranks were at fault before.

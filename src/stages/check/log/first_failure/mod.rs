@@ -125,6 +125,21 @@ impl<'a> FailureEvidence<'a> {
         findings
     }
 
+    /// The finding on lines without a reason, in a few lines that show no other failure: the end of a launcher's list, an
+    /// error of NCCL's in a program's words only.
+    pub(crate) fn find_unexplained(&self) -> Option<Finding> {
+        if !self.ends.is_excerpt() {
+            return None;
+        }
+        let failed = self.attempts.iter().map(|attempt| &attempt.failures[..]);
+        let mut failed =
+            failed.filter(|failures| !failures.iter().any(ReportedFailure::is_outside_end));
+        failed.find_map(|failures| {
+            failed_process::listed_finding(failures)
+                .or_else(|| failed_process::nccl_words_finding(failures))
+        })
+    }
+
     /// The lines at which a job failed: no scheduler's or person's end, nor what comes after one.
     pub(crate) fn failure_lines(&self) -> Vec<FirstReportLine> {
         let attempts = self.attempts.iter();
@@ -286,6 +301,10 @@ impl<'a> FailureEvidence<'a> {
             .find(|f| f.what == FailureCause::Nccl)
             .map(|f| f.line.at);
         let alarm = self.alarm.into_iter().chain(lost).min();
+        let has_hccl = self
+            .watched
+            .iter()
+            .any(|w| matches!(w.what, Watch::Hccl(_)));
         let is_own = |f: &&ReportedFailure| {
             // A process that lost a peer, or timed out, is taken down after it.
             let taken = alarm.is_some_and(|alarm| {
@@ -307,10 +326,13 @@ impl<'a> FailureEvidence<'a> {
                 | FailureCause::Repeated
                 | FailureCause::Nccl => false,
                 FailureCause::Signal(15) => false,
-                FailureCause::Signal(6) | FailureCause::Exit(_) | FailureCause::Crash => {
-                    !taken && !f.listed
+                FailureCause::Signal(6)
+                | FailureCause::Exit(_)
+                | FailureCause::Unstated
+                | FailureCause::Crash => !taken && !f.listed,
+                FailureCause::Exception => {
+                    (!taken || memory()) && !(has_hccl && f.reports_device())
                 }
-                FailureCause::Exception => !taken || memory(),
                 FailureCause::Signal(_) => !f.listed && !outlived(),
                 FailureCause::OutOfMemory => !f.listed,
                 FailureCause::Gpu(_) => true,
@@ -322,12 +344,17 @@ impl<'a> FailureEvidence<'a> {
         let own: Vec<&ReportedFailure> = failures.iter().filter(is_own).collect();
         // A GPU that fails is no consequence of another failure, wherever the kernel's lines are.
         let of_gpu = own.iter().find(|f| matches!(f.what, FailureCause::Gpu(_)));
-        let first = own.first().map(|first| {
-            let is_better = |f: &&&ReportedFailure| {
-                first.is_nameless() && f.completes_report(first) || f.gives_reason_of(first)
-            };
-            own.iter().find(is_better).unwrap_or(first)
-        });
+        // A process that waits until its time is up is no cause.
+        let first = own
+            .iter()
+            .find(|f| !f.is_time_out())
+            .or(own.first())
+            .map(|first| {
+                let is_better = |f: &&&ReportedFailure| {
+                    first.is_nameless() && f.completes_report(first) || f.gives_reason_of(first)
+                };
+                own.iter().find(is_better).unwrap_or(first)
+            });
         let Some(&cause) = of_gpu.or(first) else {
             return Some(attempt.judge_outcome(self.find_setup_failure(failures)?, false));
         };

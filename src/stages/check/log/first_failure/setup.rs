@@ -30,14 +30,14 @@ impl CommIdWaiters<'_> {
             false => missing.difference(&self.ranks).copied().collect(),
         }
     }
+}
 
-    /// `ranks 1 and 2`, `a process`.
-    fn describe_waiters(&self) -> String {
-        match (self.ranks.first(), self.ranks.len()) {
-            (None, _) => "a process".to_owned(),
-            (Some(rank), 1) => format!("rank {rank}"),
-            _ => format!("ranks {}", ranks_named(&self.ranks)),
-        }
+/// `ranks 1 and 2`, `a process`.
+fn describe_waiters(ranks: &BTreeSet<u32>) -> String {
+    match (ranks.first(), ranks.len()) {
+        (None, _) => "a process".to_owned(),
+        (Some(rank), 1) => format!("rank {rank}"),
+        _ => format!("ranks {}", ranks_named(ranks)),
     }
 }
 
@@ -93,6 +93,12 @@ impl FailureEvidence<'_> {
                 let ranks = all.iter().filter_map(|(f, ..)| f.rank).collect();
                 describe_missing_id(&CommIdWaiters { all, ranks }, waited)
             }
+            SetupFailure::Peer(time) => {
+                let all = all
+                    .iter()
+                    .filter(|(_, what)| matches!(what, SetupFailure::Peer(_)));
+                describe_peer_wait(&all.filter_map(|(f, _)| f.rank).collect(), time)
+            }
             what => describe_setup_failure(what, first.rank),
         };
         // The process itself is unknown: it may have no line of NCCL, and then a smaller
@@ -100,6 +106,11 @@ impl FailureEvidence<'_> {
         Some(Finding {
             about: About::of_rank(texts.rank),
             advice: texts.advice,
+            // Other kinds have their own.
+            why: match texts.kind {
+                Kind::WatchdogTimeout => "the process's own line reports it".to_owned(),
+                _ => String::new(),
+            },
             evidence: shown.collect(),
             reasons: Vec::from_iter(
                 matches!(what, SetupFailure::Id { waited: true, .. }).then_some(Reason::TimeWasUp),
@@ -126,7 +137,10 @@ impl FailureEvidence<'_> {
 
 /// True where the text only shows that another process has gone or did not come.
 fn is_consequence(what: SetupFailure<'_>) -> bool {
-    matches!(what, SetupFailure::StoreLost | SetupFailure::Value)
+    matches!(
+        what,
+        SetupFailure::StoreLost | SetupFailure::Value | SetupFailure::PeerLost
+    )
 }
 
 /// Describes what a process, of this rank where its line names it, did not get.
@@ -175,16 +189,38 @@ fn describe_setup_failure(what: SetupFailure<'_>, rank: Option<u32>) -> SetupTex
                 .to_owned(),
         ),
         SetupFailure::Barrier(list) => describe_late_barrier(list),
+        SetupFailure::PeerLost => text(
+            format!("{who} lost its connection to another process (Gloo), which ended or closed it"),
+            "look for the first failure among the other processes".to_owned(),
+        ),
         SetupFailure::Value => text(
             format!("{who} waited at the job's store for another process until the time was up"),
             format!("look at the processes that did not come there: {LOOK_AT_OUTPUT}"),
         ),
-        SetupFailure::StoreLost | SetupFailure::Id { .. } => text(
+        SetupFailure::StoreLost | SetupFailure::Id { .. } | SetupFailure::Peer(_) => text(
             format!("{who} lost the connection to the job's store, or did not get one"),
             "look for the first failure where the store runs (MASTER_ADDR, --rdzv-endpoint): rank 0, or \
              torchrun itself"
                 .to_owned(),
         ),
+    }
+}
+
+/// A rank that waits for another's part of a call is no culprit; the lines do not name the one that did not come.
+fn describe_peer_wait(waiting: &BTreeSet<u32>, time: Option<u32>) -> SetupTexts {
+    let who = describe_waiters(waiting);
+    let time = time.map_or(String::new(), |ms| format!(" for {ms} ms"));
+    SetupTexts {
+        kind: Kind::WatchdogTimeout,
+        ..SetupTexts::new(
+            format!(
+                "{who} waited{time} for another process in a call of Gloo, until the time was up"
+            ),
+            None,
+            format!(
+                "look at the ranks without such a line: one did not come to this call; {LOOK_AT_OUTPUT}"
+            ),
+        )
     }
 }
 
@@ -218,7 +254,7 @@ fn describe_late_barrier(list: &[u8]) -> SetupTexts {
 }
 
 fn describe_missing_id(waiting: &CommIdWaiters<'_>, waited: bool) -> SetupTexts {
-    let (who, missing) = (waiting.describe_waiters(), waiting.ranks_without_id());
+    let (who, missing) = (describe_waiters(&waiting.ranks), waiting.ranks_without_id());
     let end = match waited {
         true => "",
         false => ": the connection to the job's store was lost",

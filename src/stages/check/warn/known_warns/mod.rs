@@ -195,7 +195,7 @@ fn count_letters(pattern: &str) -> usize {
 }
 
 /// True if `pattern` is in `text`; `*` in it matches any bytes.
-fn contains_pattern(text: &[u8], pattern: &str) -> bool {
+pub(in crate::stages::check) fn contains_pattern(text: &[u8], pattern: &str) -> bool {
     let mut rest = text;
     pattern.split('*').all(|part| {
         let at = memmem::find(rest, part.as_bytes());

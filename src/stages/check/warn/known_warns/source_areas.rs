@@ -32,7 +32,8 @@ impl AreaRole {
 /// A part of NCCL.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SourceArea {
-    path: &'static str,
+    /// The file or folder below `src`.
+    pub(crate) path: &'static str,
     /// What its lines mostly are.
     pub(crate) role: AreaRole,
     /// Its name, with an article where it needs one.

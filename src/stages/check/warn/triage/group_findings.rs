@@ -76,7 +76,7 @@ impl<'a> Triage<'a> {
                     .to_owned()
             }
         };
-        if is_relayed && !is_of_cuda(group) {
+        if is_relayed && !is_own(group) {
             why.push("it is NCCL's last WARN, which may be older than the failure".to_owned());
         }
         if why.is_empty() {
@@ -191,17 +191,18 @@ fn describe_relaying_programs(group: &WarningGroup<'_>) -> String {
             rank_ranges(&ranks)
         ),
     };
-    let what = match is_of_cuda(group) {
-        true => "an error of CUDA",
+    let what = match is_own(group) {
+        true if group.first().nccl_text().starts_with(b"C") => "an error of CUDA",
+        true => "an error",
         false => "NCCL's last error",
     };
     format!("{what}, as the program reports it{on}")
 }
 
-/// True if a program got the error from CUDA itself.
-fn is_of_cuda(group: &WarningGroup<'_>) -> bool {
+/// True if a program got the error itself, not from NCCL.
+fn is_own(group: &WarningGroup<'_>) -> bool {
     let programs = group.members.iter().filter_map(|m| m.seen.relayed_by);
-    programs.into_iter().any(|program| program.is_of_cuda)
+    programs.into_iter().any(|program| program.is_own)
 }
 
 impl WarningGroup<'_> {

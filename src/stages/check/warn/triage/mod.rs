@@ -12,6 +12,7 @@ use crate::members::SpeakerProcess;
 use crate::stages::check::finding::{Confidence, Finding, Kind, Severity, WarnKind};
 use crate::stages::check::limits::MAX_NAMES_LISTED;
 use crate::stages::check::warn::limits::MAX_UNKNOWN_FINDINGS;
+use crate::stages::check::watchdog::stalled_tensors::find_stalled_tensors;
 use crate::stages::check::watchdog::timed_out;
 use crate::stages::check::wording::{
     FollowerCounts, describe_followers as folded_words, number_of_lines,
@@ -190,7 +191,7 @@ impl<'a> Triage<'a> {
                 alone.push(WarningGroup { known, members });
             }
         }
-        let watched = timed_out::find_timeouts(self.all.watchdog_lines());
+        let watched = self.find_watched();
         let mut out = Vec::new();
         let teardown = of(WarnRole::Teardown);
         // An event of a NIC is a failure only if something follows from it.
@@ -247,6 +248,16 @@ impl<'a> Triage<'a> {
         }
         out.sort_by_key(|finding| finding.severity);
         out
+    }
+
+    /// Finds what the watchdog and other libraries report of ranks that wait.
+    fn find_watched(&self) -> Vec<Finding> {
+        let lines = self.all.watchdog_lines();
+        let stalled = find_stalled_tensors(lines, |at| self.all.ends.is_idle_after(at));
+        timed_out::find_timeouts(lines)
+            .into_iter()
+            .chain(stalled)
+            .collect()
     }
 
     /// Groups lines by kind, and unknown bodies each by itself; the earliest first.
