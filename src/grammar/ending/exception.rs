@@ -79,7 +79,8 @@ pub(super) fn read_exception<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<E
         .iter()
         .rev()
         .find(|b| !is_mark(b))
-        .is_none_or(|last| matches!(last, b':' | b')' | b'|'));
+        .is_none_or(|last| matches!(last, b':' | b')' | b'|'))
+        || ends_with_logged_error(prefix);
     // The anchor is the end of the name; the rest of the name is before it.
     let name = &before[begin..];
     if !is_whole || !is_first || name.first().is_some_and(u8::is_ascii_digit) {
@@ -107,6 +108,20 @@ pub(super) fn read_exception<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<E
         who: process_of_line(&before[..begin]),
         says: &before[begin..],
     }))
+}
+
+/// True for the beginning of a line that Python's logger writes for an error, with the place of the program's line:
+/// `ERROR 03-04 01:21:00 executor.py:374]`.
+fn ends_with_logged_error(prefix: &[u8]) -> bool {
+    let Some(place) = prefix.strip_suffix(b"]") else {
+        return false;
+    };
+    let digits = place.iter().rev().take_while(|b| b.is_ascii_digit());
+    let file = &place[..place.len() - digits.count()];
+    let is_error = [&b"ERROR"[..], b"CRITICAL"]
+        .iter()
+        .any(|level| memmem::find(prefix, level).is_some());
+    file.len() < place.len() && file.ends_with(b".py:") && is_error
 }
 
 /// True for an exception of PyTorch's C++ code that a process could not set up a process group.

@@ -32,6 +32,13 @@ pub(super) fn report_process_failure<'a>(
 }
 
 pub(super) fn read_srun<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    if let Some(host) = behind.strip_prefix(b"Node failure on ") {
+        let who = ProcessOfLine {
+            host: Some(host.trim_ascii()),
+            ..ProcessOfLine::default()
+        };
+        return report_process_failure(FailureCause::Host, who);
+    }
     // `n1: tasks 1-7: Exited with exit code 3`
     let at = memmem::find(behind, b": task")?;
     let rest = &behind[at + b": task".len()..];
@@ -66,6 +73,10 @@ pub(super) fn read_srun<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<
 /// `*** STEP 7.0 ON n1 CANCELLED AT 2026-02-03T04:05:06 DUE TO TIME LIMIT ***`
 pub(super) fn read_slurm_cancel<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
     let begin = memmem::rfind(before, b"*** ")?;
+    // The step ran on this host and others; which of them failed is on another line.
+    if memmem::find(behind, b"DUE TO NODE FAILURE").is_some() {
+        return report_process_failure(FailureCause::Host, ProcessOfLine::default());
+    }
     let on = memmem::find(&before[begin..], b" ON ").map(|at| &before[begin + at + 4..]);
     let end = memmem::find(behind, b" ***").unwrap_or(behind.len());
     Some(EndingLine::Failed(ProcessFailure {

@@ -42,7 +42,7 @@ mod relayed_error;
 mod setup_failure;
 mod success;
 
-use crate::token::dec_u32;
+use crate::token::{dec_u32, dec_u64};
 use aho_corasick::AhoCorasick;
 use memchr::memmem;
 pub use relayed_error::{LastWarn, RelayedError, find_relayed_error, read_last_warn_line};
@@ -97,6 +97,8 @@ pub enum FailureCause {
     OutOfMemory,
     /// The driver reports an error of a GPU, by this Xid.
     Gpu(u32),
+    /// Its host failed.
+    Host,
     /// The scheduler ended the job, or a person or program that asked it or the launcher to.
     Cancelled,
     /// A person interrupted it.
@@ -128,9 +130,10 @@ impl FailureCause {
         match self {
             FailureCause::Nccl => FailureMode::Nccl,
             FailureCause::Signal(9 | 15) | FailureCause::Exit(137 | 143) => FailureMode::Killed,
-            FailureCause::OutOfMemory | FailureCause::Cancelled | FailureCause::Interrupted => {
-                FailureMode::Killed
-            }
+            FailureCause::OutOfMemory
+            | FailureCause::Host
+            | FailureCause::Cancelled
+            | FailureCause::Interrupted => FailureMode::Killed,
             FailureCause::Exception | FailureCause::Repeated | FailureCause::Crash => {
                 FailureMode::Itself
             }
@@ -255,7 +258,7 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
         "terminate called after throwing",
         exception::read_cpp_exception,
     ),
-    ("Fatal Python error: ", exception::read_crash),
+    (FATAL_PYTHON_ERROR, exception::read_crash),
     ("ncclUnhandledCudaError", exception::read_nccl_result_name),
     ("ncclSystemError", exception::read_nccl_result_name),
     ("ncclInternalError", exception::read_nccl_result_name),
@@ -287,6 +290,9 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     (relayed_error::LAST_ERROR, exception::read_last_error),
 ];
 
+/// The words of Python's report of a crash. A bar of progress may be in front of them.
+pub const FATAL_PYTHON_ERROR: &str = "Fatal Python error: ";
+
 /// How much of a line is looked at.
 const MAX_ENDING_LINE_BYTES: usize = 4096;
 
@@ -313,7 +319,8 @@ pub fn find_ending(line: &[u8]) -> Option<EndingLine<'_>> {
 }
 
 /// Returns the rank that a line is from, by the prefix of PyTorch or a launcher: `[rank3]:` of PyTorch and
-/// torchrun, `[default3]:` of torchrun (a rank of the host), `[1,3]<stderr>:` of mpirun, `3: ` of srun.
+/// torchrun, `[default3]:` of torchrun (a rank of the host), `[1,3]<stderr>:` of mpirun, `3: ` of srun; or the
+/// process, `(RayWorkerWrapper pid=8, ip=10.0.0.1)` of Ray, `(VllmWorker rank=3 pid=8)` of vLLM.
 pub fn process_of_line(line: &[u8]) -> ProcessOfLine<'_> {
     let rank = |word: &[u8]| {
         let at = memmem::find(line, word)? + word.len();
@@ -329,11 +336,35 @@ pub fn process_of_line(line: &[u8]) -> ProcessOfLine<'_> {
         let (rest, rank) = dec_u32(line.trim_ascii_start()).ok()?;
         rest.starts_with(b": ").then_some(rank)
     };
+    let worker = read_worker_label(line).unwrap_or_default();
     ProcessOfLine {
-        rank: rank(b"[rank").or_else(tagged).or_else(labelled),
+        rank: rank(b"[rank")
+            .or_else(tagged)
+            .or_else(labelled)
+            .or(worker.rank),
         local_rank: rank(b"[default"),
-        ..ProcessOfLine::default()
+        ..worker
     }
+}
+
+/// Reads `(NAME key=value, key=value)` at the beginning of a line, in which the process is one of the values.
+fn read_worker_label(line: &[u8]) -> Option<ProcessOfLine<'_>> {
+    let label = line.strip_prefix(b"(")?;
+    let label = &label[..memchr::memchr(b')', label)?];
+    let mut worker = ProcessOfLine::default();
+    for word in label.split(|b| b" ,".contains(b)) {
+        let Some(equals) = memchr::memchr(b'=', word) else {
+            continue;
+        };
+        let value = &word[equals + 1..];
+        match &word[..equals] {
+            b"pid" => worker.pid = dec_u64(value).ok().map(|(_, pid)| pid),
+            b"rank" => worker.rank = dec_u32(value).ok().map(|(_, rank)| rank),
+            b"ip" => worker.host = Some(value),
+            _ => {}
+        }
+    }
+    worker.pid.is_some().then_some(worker)
 }
 
 #[cfg(test)]

@@ -218,6 +218,28 @@ fn who_ended_and_how_is_told() {
             (FailureCause::Exit(1), None, None, Some(3103), ""),
         ),
         (
+            "(VllmWorker rank=3 pid=27) ERROR 03-04 01:21:00 executor.py:374] RuntimeError: CUDA error: x",
+            (
+                FailureCause::Exception,
+                Some(3),
+                None,
+                Some(27),
+                "RuntimeError: CUDA error: x",
+            ),
+        ),
+        (
+            "(RayWorkerWrapper pid=336, ip=10.0.0.9) Fatal Python error: Aborted",
+            (FailureCause::Crash, None, None, Some(336), ""),
+        ),
+        (
+            "Capturing:   8%|# | 4/51 [00:20<03:35]Fatal Python error: Bus error",
+            (FailureCause::Crash, None, None, None, ""),
+        ),
+        (
+            "srun: error: Node failure on n7",
+            (FailureCause::Host, None, None, None, ""),
+        ),
+        (
             "srun: error: n1: task 3: Out Of Memory",
             (FailureCause::OutOfMemory, Some(3), None, None, ""),
         ),

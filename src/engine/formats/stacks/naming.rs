@@ -3,13 +3,13 @@
 use super::limits::{MAX_RANK_DIGITS, MAX_RANK_LINE_BYTES};
 
 /// Finds the rank in the name of a file: `rank3`, `rank_3`, or the last number in `stack.3.txt`. A number that is
-/// the process id is none.
+/// the process id is none, and one that begins the name may be the number of anything.
 pub(super) fn find_rank_in_name(name: &str, pid: Option<u64>) -> Option<u32> {
     let file = name.rsplit(['/', '\\']).next().unwrap_or(name);
     find_named_rank(file).or_else(|| {
-        let words = file.split(['.', '_', '-', ' ']);
-        let mut numbers = words.filter_map(parse_rank);
-        let rank = numbers.next_back()?;
+        let words = file.split(['.', '_', '-', ' ']).skip(1);
+        let numbers = words.filter_map(parse_rank);
+        let rank = numbers.last()?;
         (pid != Some(u64::from(rank))).then_some(rank)
     })
 }
@@ -56,6 +56,7 @@ mod tests {
             ("a/rank_12/py-spy.txt", None),
             ("Rank-07.json", Some(7)),
             ("stacks.3.txt", Some(3)),
+            ("3.txt", None),
             ("node1_local_rank_2.txt", Some(2)),
             ("dump_603.txt", None),
             ("stack.txt", None),

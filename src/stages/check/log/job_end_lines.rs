@@ -90,7 +90,10 @@ impl ReportedFailure {
     /// True for the line of a launcher or the scheduler that names no process.
     pub(crate) fn is_nameless(&self) -> bool {
         let is_report = match self.what {
-            FailureCause::Exit(_) | FailureCause::Signal(_) | FailureCause::OutOfMemory => true,
+            FailureCause::Exit(_)
+            | FailureCause::Signal(_)
+            | FailureCause::OutOfMemory
+            | FailureCause::Host => true,
             // The line of a process itself has no words of its own.
             FailureCause::Crash => !self.says.is_empty(),
             _ => false,
@@ -98,11 +101,14 @@ impl ReportedFailure {
         is_report && self.rank.is_none() && self.pid.is_none() && self.host.is_none()
     }
 
-    /// True where a line that names its process may report the same end as one that does not. Only the
-    /// host's lack of memory is more than its signal.
+    /// True where a line that names its process may report the same end as one that does not. What
+    /// happened to the host is more than the signal.
     pub(crate) fn completes_report(&self, nameless: &ReportedFailure) -> bool {
-        let is_memory = nameless.what == FailureCause::OutOfMemory;
-        !self.is_nameless() && (!is_memory || self.what == FailureCause::OutOfMemory)
+        let is_more = matches!(
+            nameless.what,
+            FailureCause::OutOfMemory | FailureCause::Host
+        );
+        !self.is_nameless() && (!is_more || self.what == nameless.what)
     }
 
     /// True for the host's lack of memory, where `kill` may be the kill that it was answered with.

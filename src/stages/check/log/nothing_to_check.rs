@@ -45,13 +45,13 @@ pub(crate) fn add_nothing_to_check(
     }
 }
 
-/// Returns the finding, if recordings without a log have the calls of one rank only.
+/// Returns the finding, if recordings without a log have the calls, or the main thread, of one rank only.
 fn find_uncompared_recordings(judged: &JudgedParts, recordings: usize) -> Option<Finding> {
     if !judged.is_nothing() {
         return None;
     }
     let those = number_and_noun(recordings, "recording");
-    let says = format!("not judged: {those} of calls, and no calls of two ranks to compare");
+    let says = format!("not judged: {those}, and no calls or stacks of two ranks to compare");
     Some(Finding {
         why: "a fault shows where the calls of several ranks differ".to_owned(),
         advice: "check the recordings of all ranks together, or with the log".to_owned(),

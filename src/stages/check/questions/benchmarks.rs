@@ -215,7 +215,7 @@ impl JudgedTable<'_> {
                     Kind::BenchmarkNoRow,
                     format!(
                         "{} printed the header of its table and no row: it stopped in its warm-up \
-                         or at its first size{}{}",
+                         or at its first size{}{}, unless the rest of its output is missing",
                         self.describe_name(),
                         first.unwrap_or_default(),
                         until

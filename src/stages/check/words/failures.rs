@@ -1,6 +1,6 @@
 //! Words for processes and jobs that failed or were ended.
 
-use crate::grammar::ending::FailureCause;
+use crate::grammar::ending::{FATAL_PYTHON_ERROR, FailureCause};
 use crate::members::SpeakerProcess;
 use crate::stages::check::finding::{DeadRanks, Kind};
 use crate::stages::check::log::job_end_lines::ReportedFailure;
@@ -141,6 +141,41 @@ fn advise_by_exception(says: &[u8]) -> &'static str {
     )
 }
 
+/// Quotes the line of a crash, without what a program printed in front of Python's report.
+fn quote_crash(failure: &ReportedFailure) -> String {
+    let text = failure.line.quote();
+    let at = text.find(FATAL_PYTHON_ERROR).unwrap_or_default();
+    text[at..].to_owned()
+}
+
+/// Returns the kind of a failure of a host or a GPU, its sentence and the advice.
+fn describe_hardware_failure(failure: &ReportedFailure) -> (Kind, String, &'static str) {
+    match failure.what {
+        FailureCause::Gpu(xid) => (
+            Kind::GpuFailed,
+            format!(
+                "the driver reports Xid {xid} of GPU {}: {}",
+                quote_text(&failure.says),
+                failure.line.quote()
+            ),
+            "take its host out of the job, boot it or reset the GPU, and test it (dcgmi diag) before it is used \
+             again; https://docs.nvidia.com/deploy/xid-errors explains the numbers",
+        ),
+        _ => (
+            Kind::RankKilled,
+            match &failure.host {
+                Some(host) => format!(
+                    "the host {} failed, as the scheduler reports",
+                    quote_text(host)
+                ),
+                None => "a host failed, as the scheduler reports".to_owned(),
+            },
+            "look at the scheduler's reason (scontrol show node) and at the kernel log of the host, and take it out \
+             of the next job",
+        ),
+    }
+}
+
 /// Returns the kind of a failure, its sentence and the advice.
 pub(in crate::stages::check) fn describe_failure(
     failure: &ReportedFailure,
@@ -159,16 +194,7 @@ pub(in crate::stages::check) fn describe_failure(
             format!("{who} was killed: the host was out of memory"),
             memory,
         ),
-        FailureCause::Gpu(xid) => (
-            Kind::GpuFailed,
-            format!(
-                "the driver reports Xid {xid} of GPU {}: {}",
-                quote_text(&failure.says),
-                failure.line.quote()
-            ),
-            "take its host out of the job, boot it or reset the GPU, and test it (dcgmi diag) before it is used \
-             again; https://docs.nvidia.com/deploy/xid-errors explains the numbers",
-        ),
+        FailureCause::Host | FailureCause::Gpu(_) => describe_hardware_failure(failure),
         FailureCause::Signal(9) => (
             Kind::RankKilled,
             format!("{who} was killed by {}", describe_signal(9)),
@@ -205,7 +231,7 @@ pub(in crate::stages::check) fn describe_failure(
         ),
         _ => (
             Kind::RankCrashed,
-            format!("{who} crashed: {}", failure.line.quote()),
+            format!("{who} crashed: {}", quote_crash(failure)),
             "look at its own output and its core file",
         ),
     }

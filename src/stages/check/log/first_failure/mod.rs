@@ -335,15 +335,17 @@ impl<'a> FailureEvidence<'a> {
                 }
                 FailureCause::Signal(_) => !f.listed && !outlived(),
                 FailureCause::OutOfMemory => !f.listed,
-                FailureCause::Gpu(_) => true,
+                FailureCause::Gpu(_) | FailureCause::Host => true,
             }
         };
         if first.is_outside_end() {
             return Some(self.ended_from_outside(first));
         }
         let own: Vec<&ReportedFailure> = failures.iter().filter(is_own).collect();
-        // A GPU that fails is no consequence of another failure, wherever the kernel's lines are.
-        let of_gpu = own.iter().find(|f| matches!(f.what, FailureCause::Gpu(_)));
+        // A GPU or host that fails is no consequence of another failure, wherever the lines about it are.
+        let is_hardware =
+            |f: &&&ReportedFailure| matches!(f.what, FailureCause::Gpu(_) | FailureCause::Host);
+        let of_hardware = own.iter().find(is_hardware);
         // A process that waits until its time is up is no cause.
         let first = own
             .iter()
@@ -355,7 +357,7 @@ impl<'a> FailureEvidence<'a> {
                 };
                 own.iter().find(is_better).unwrap_or(first)
             });
-        let Some(&cause) = of_gpu.or(first) else {
+        let Some(&cause) = of_hardware.or(first) else {
             return Some(attempt.judge_outcome(self.find_setup_failure(failures)?, false));
         };
         // The launcher has the rank of an exception without one, and the process of a rank.
