@@ -32,10 +32,7 @@ impl KernelLine<'_> {
     pub fn is_surely_kernel(&self) -> bool {
         match self.writer {
             Some(writer) => writer == b"kernel",
-            None => {
-                let begins = |word: &&str| self.text.starts_with(word.as_bytes());
-                KERNEL_WORDS.iter().any(begins) || find_machine_message(self.text).is_some()
-            }
+            None => begins_as_kernel(self.text) || find_machine_message(self.text).is_some(),
         }
     }
 
@@ -46,38 +43,15 @@ impl KernelLine<'_> {
 }
 
 /// Beginnings of the kernel's texts.
-const KERNEL_WORDS: [&str; 30] = [
-    "Linux version ",
-    "Command line: ",
-    "BIOS-e820: ",
-    "ACPI: ",
-    "NVRM: ",
-    "nvidia",
-    "mlx5_core ",
-    "amdgpu ",
-    "pci 0000:",
-    "pcieport ",
-    "EDAC ",
-    "mce: ",
-    "systemd[1]: ",
-    "usb ",
-    "EXT4-fs ",
-    "XFS (",
-    "audit: ",
-    "IPv6: ",
-    "docker0: ",
-    "device veth",
-    "cgroup: ",
-    "nfs: ",
-    "NFS: ",
-    "Lustre: ",
-    "LustreError: ",
-    "perf: interrupt",
-    "Call Trace:",
-    "CPU: ",
-    "Hardware name: ",
-    "Code: ",
-];
+const KERNEL_WORDS: &str = "Linux version |Command line: |BIOS-e820: |ACPI: |NVRM: |nvidia|mlx5_core |amdgpu |pci 0000:|pcieport |EDAC |mce: |\
+    systemd[1]: |usb |EXT4-fs |XFS (|audit: |IPv6: |docker0: |device veth|cgroup: |nfs: |NFS: |Lustre: |LustreError: |\
+    perf: interrupt|Call Trace:|CPU: |Hardware name: |Code: |Out of memory: ";
+
+fn begins_as_kernel(text: &[u8]) -> bool {
+    KERNEL_WORDS
+        .split('|')
+        .any(|word| text.starts_with(word.as_bytes()))
+}
 
 /// Reads a line; `None` for one of another form. A message without a time counts if the table has it.
 pub fn parse_kernel_line(line: &[u8]) -> Option<KernelLine<'_>> {
@@ -91,9 +65,8 @@ pub fn parse_kernel_line(line: &[u8]) -> Option<KernelLine<'_>> {
         });
     }
     let Some((time, rest)) = WallTime::parse_prefix(line) else {
-        let begins = |word: &&str| line.starts_with(word.as_bytes());
-        let is_text = || KERNEL_WORDS.iter().any(begins) || line.starts_with(b"Out of memory: ");
-        return (is_text() && find_machine_message(line).is_some()).then_some(KernelLine {
+        let is = begins_as_kernel(line) && find_machine_message(line).is_some();
+        return is.then_some(KernelLine {
             host: None,
             clock: KernelClock::None,
             text: line,

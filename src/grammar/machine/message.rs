@@ -1,7 +1,7 @@
 //! Finds the message that a text of the kernel is, by the table `messages.txt`, which describes its rows.
 
 use super::process::{PciAddress, find_pci_address, find_process};
-use super::report::{MachineAction, MachineClass, MachineReport};
+use super::report::{MachineClass, MachineReport};
 use super::xid::{parse_switch_xid, parse_xid};
 use aho_corasick::AhoCorasick;
 use memchr::memmem;
@@ -51,7 +51,7 @@ fn parse_row(row: &'static str) -> Option<MessageRow> {
         texts,
         report: MachineReport {
             class: MachineClass::parse_word(class)?,
-            action: MachineAction::parse_word(action)?,
+            action: action,
             number: None,
             means: means?,
         },

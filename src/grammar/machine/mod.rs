@@ -19,6 +19,6 @@ mod xid;
 pub use line::{KernelClock, KernelLine, parse_kernel_line};
 pub use message::{MachineMessage, find_machine_message};
 pub use process::{PciAddress, find_pci_address};
-pub use report::{MachineAction, MachineClass, MachineReport, ReportNumber};
+pub use report::{MachineClass, MachineReport, ReportNumber};
 pub use wall_time::{WallTime, find_wall_time};
 pub(crate) use xid::parse_xid;

@@ -5,8 +5,8 @@
 pub struct MachineReport {
     /// What it is about.
     pub class: MachineClass,
-    /// What a person has to do.
-    pub action: MachineAction,
+    /// What a person has to do, by the word of the tables.
+    pub action: &'static str,
     /// The number of the driver.
     pub number: Option<ReportNumber>,
     /// Its meaning, a clause.
@@ -22,19 +22,20 @@ pub enum ReportNumber {
     SwitchXid(u32),
 }
 
-/// Declares an enum; the tables name its values by words.
-macro_rules! words {
-    ($(#[doc = $doc:literal])+ $name:ident { $($(#[doc = $value_doc:literal])+ $value:ident = $word:literal,)+ }) => {
-        $(#[doc = $doc])+
+/// Declares the classes, each with the word of the tables.
+macro_rules! classes {
+    ($($(#[doc = $doc:literal])+ $value:ident = $word:literal,)+) => {
+        /// What a message is about; the tables describe each.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum $name {
-            $($(#[doc = $value_doc])+ $value,)+
+        pub enum MachineClass {
+            $($(#[doc = $doc])+ $value,)+
         }
 
-        impl $name {
-            pub(super) fn parse_word(word: &str) -> Option<$name> {
+        impl MachineClass {
+            /// Returns the class of a word of the tables.
+            pub fn parse_word(word: &str) -> Option<MachineClass> {
                 match word {
-                    $($word => Some($name::$value),)+
+                    $($word => Some(MachineClass::$value),)+
                     _ => None,
                 }
             }
@@ -42,42 +43,39 @@ macro_rules! words {
     };
 }
 
-words! {
-    /// What a message is about; the tables describe each.
-    MachineClass {
-        /// A GPU that failed.
-        Gpu = "gpu",
-        /// Memory of a GPU.
-        Memory = "memory",
-        /// NVLink.
-        Link = "link",
-        /// NVSwitch.
-        Switch = "switch",
-        /// An error of the host's memory or CPU.
-        Ram = "ram",
-        /// An error of PCIe.
-        Pcie = "pcie",
-        /// A NIC or its link.
-        Nic = "nic",
-        /// A process that was killed for lack of memory.
-        Oom = "oom",
-        /// A process that crashed.
-        Crash = "crash",
-        /// An engine of a GPU.
-        Engine = "engine",
-        /// A program's error on a GPU.
-        Program = "program",
-        /// A GPU with lowered clocks.
-        Slow = "slow",
-        /// A process that waits in the kernel.
-        Hung = "hung",
-        /// A consequence.
-        Follows = "follows",
-        /// Nothing that ends a job.
-        Harmless = "harmless",
-        /// A link that is up again.
-        Up = "up",
-    }
+classes! {
+    /// A GPU that failed.
+    Gpu = "gpu",
+    /// Memory of a GPU.
+    Memory = "memory",
+    /// NVLink.
+    Link = "link",
+    /// NVSwitch.
+    Switch = "switch",
+    /// An error of the host's memory or CPU.
+    Ram = "ram",
+    /// An error of PCIe.
+    Pcie = "pcie",
+    /// A NIC or its link.
+    Nic = "nic",
+    /// A process that was killed for lack of memory.
+    Oom = "oom",
+    /// A process that crashed.
+    Crash = "crash",
+    /// An engine of a GPU.
+    Engine = "engine",
+    /// A program's error on a GPU.
+    Program = "program",
+    /// A GPU with lowered clocks.
+    Slow = "slow",
+    /// A process that waits in the kernel.
+    Hung = "hung",
+    /// A consequence.
+    Follows = "follows",
+    /// Nothing that ends a job.
+    Harmless = "harmless",
+    /// A link that is up again.
+    Up = "up",
 }
 
 impl MachineClass {
@@ -87,31 +85,5 @@ impl MachineClass {
             self,
             MachineClass::Gpu | MachineClass::Memory | MachineClass::Link
         )
-    }
-}
-
-words! {
-    /// What a person has to do.
-    MachineAction {
-        /// Find the error of the program.
-        Debug = "debug",
-        /// Start the job again.
-        Restart = "restart",
-        /// Reset the GPU.
-        Reset = "reset",
-        /// Boot the host.
-        Boot = "boot",
-        /// Check or replace hardware.
-        Repair = "repair",
-        /// Look at NVLink.
-        Link = "link",
-        /// Update software.
-        Update = "update",
-        /// Find what uses the memory.
-        Memory = "memory",
-        /// Look at the core file.
-        Core = "core",
-        /// Nothing of these.
-        None = "none",
     }
 }

@@ -82,20 +82,18 @@ fn parse_iso(text: &[u8]) -> Option<(WallTime, &[u8])> {
 }
 
 fn parse_with_month(text: &[u8]) -> Option<(WallTime, &[u8])> {
-    let days = [b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat", b"Sun"];
-    let is_day = text
-        .get(..3)
-        .is_some_and(|word| days.iter().any(|day| *day == word));
+    let place = |names: &str, word: &[u8]| {
+        let at = memchr::memmem::find(names.as_bytes(), word)?;
+        (at % 4 == 0).then_some(at / 4)
+    };
+    let name = text.get(..3)?;
+    let is_day = place("Mon Tue Wed Thu Fri Sat Sun ", name).is_some();
     let text = match is_day {
         true => text.get(3..)?.strip_prefix(b" ")?,
         false => text,
     };
-    let months = [
-        b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov",
-        b"Dec",
-    ];
-    let name = text.get(..3)?;
-    let month = months.iter().position(|month| *month == name)? + 1;
+    let months = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec ";
+    let month = place(months, text.get(..3)?)? + 1;
     let rest = text[3..].trim_ascii_start();
     let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
     let day = number(rest.get(..digits.min(2))?)?;

@@ -1,7 +1,7 @@
 //! The numbers of NVIDIA's driver for errors of a GPU (Xid), by the table `xids.txt`, which describes its rows; and
 //! those of NVSwitch (SXid).
 
-use super::report::{MachineAction, MachineClass, MachineReport, ReportNumber};
+use super::report::{MachineClass, MachineReport, ReportNumber};
 use crate::token::dec_u32;
 use memchr::memmem;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ fn xid_rows() -> impl Iterator<Item = &'static str> {
 fn parse_row(row: &'static str) -> Option<Vec<(u32, MachineReport)>> {
     let mut parts = row.splitn(4, ' ');
     let (numbers, class) = (parts.next()?, MachineClass::parse_word(parts.next()?)?);
-    let (action, means) = (MachineAction::parse_word(parts.next()?)?, parts.next()?);
+    let (action, means) = (parts.next()?, parts.next()?);
     let mut all = Vec::new();
     for run in numbers.split(',') {
         let (from, to) = run.split_once('-').unwrap_or((run, run));
@@ -52,7 +52,7 @@ pub(crate) fn parse_xid(text: &[u8]) -> Option<(&[u8], MachineReport)> {
     let known = XIDS.get(&number).copied();
     let mut report = known.unwrap_or(MachineReport {
         class: MachineClass::Engine,
-        action: MachineAction::Restart,
+        action: "restart",
         means: "an error that NVIDIA's catalog does not explain",
         number: Some(ReportNumber::Xid(number)),
     });
@@ -73,7 +73,7 @@ pub(super) fn parse_switch_xid(text: &[u8]) -> Option<MachineReport> {
             true => MachineClass::Switch,
             false => MachineClass::Harmless,
         },
-        action: MachineAction::Link,
+        action: "link",
         means: match is_fatal {
             true => "a link or a unit of the switch failed",
             false => "the switch reports an error that is not fatal",

@@ -176,12 +176,16 @@ impl RecorderInputs {
     }
 
     /// Merges the findings of the recordings with those of the logs. Returns the recordings' names.
+    ///
+    /// # Errors
+    /// A log cannot be read again.
     fn merge_findings(
         self,
         seen: &CheckGathered,
         findings: &mut Vec<Finding>,
+        open: impl Fn(u32) -> Result<Input>,
         report: &Report,
-    ) -> Vec<String> {
+    ) -> Result<Vec<String>> {
         let RecorderInputs {
             dumps,
             records,
@@ -196,6 +200,9 @@ impl RecorderInputs {
         dumps::merge_shown_finding(findings, shown, Reason::DumpsShow, rank);
         records.merge_record_findings(findings, report);
         let first_machine = number(seen.inputs.len() + names.len());
+        if machine.have_times() {
+            evidence::resolve_evidence(findings, &seen.inputs, open)?;
+        }
         let has_log = first_machine > 0 || live.names().next().is_some();
         names.extend(machine.names().cloned());
         machine.merge_machine_findings(first_machine, &seen.found, has_log, findings);
@@ -209,7 +216,7 @@ impl RecorderInputs {
         let is_answered = findings.iter().any(|f| f.severity == Severity::Error);
         let is_new = |note: &Finding| note.kind != Kind::NotChecked || !is_answered;
         findings.extend(live.notes.into_iter().filter(is_new));
-        names
+        Ok(names)
     }
 }
 
@@ -261,10 +268,7 @@ fn judge_gathered(
     ));
     let has_compared_records =
         recorders.dumps.have_several_ranks() || recorders.records.have_several_ranks();
-    if recorders.machine.have_times() {
-        evidence::resolve_evidence(&mut findings, &seen.inputs, open)?;
-    }
-    let names = recorders.merge_findings(seen, &mut findings, report);
+    let names = recorders.merge_findings(seen, &mut findings, open, report)?;
     causes::fold_consequences(&mut findings, |finding| {
         actors::find_rank_in_job(&seen.found, finding)
     });

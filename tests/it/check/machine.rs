@@ -23,7 +23,7 @@ fn findings(files: &[&str], code: i32) -> Vec<String> {
 #[test]
 fn a_process_that_the_kernel_killed_is_the_rank_that_is_missing() {
     let alone = findings(&["nccl.log"], 1);
-    assert_eq!(alone[0].split(' ').nth(1), Some("rank_behind"));
+    assert!(alone[0].starts_with("error dead_process 2 "), "{alone:?}");
     let with = findings(&["nccl.log", "messages.n2"], 1);
     assert_eq!(with[0], "error host_out_of_memory 2 91 high");
     assert!(
@@ -36,7 +36,10 @@ fn a_process_that_the_kernel_killed_is_the_rank_that_is_missing() {
 fn a_gpu_that_the_driver_lost_is_that_of_its_rank() {
     let with = findings(&["nccl.log", "dmesg.n2.txt"], 1);
     assert_eq!(with[0], "error gpu_failed 3 92 high");
-    assert_eq!(with[1], "error pcie_error 3 92 high");
+    assert!(
+        with[1..].iter().all(|row| row.starts_with("note")),
+        "{with:?}"
+    );
     let state = findings(&["nccl.log", "nvidia-smi.n2.txt"], 1);
     assert!(
         state.contains(&"error gpu_failed 3 92 medium".to_owned()),
@@ -53,7 +56,10 @@ fn other_hosts_are_notes() {
         .collect();
     assert_eq!(
         own,
-        ["note machine_message   high", "note machine_message   high"]
+        [
+            "note machine_message  92 high",
+            "note machine_message   high"
+        ]
     );
     assert_eq!(with[0], findings(&["nccl.log"], 1)[0]);
 }

@@ -170,6 +170,11 @@ fn only_a_text_of_a_machine_is_one() {
 }
 
 #[test]
+fn every_state_is_read() {
+    assert!(tools::state_rows().all(|row| tools::parse_row(row).is_some()));
+}
+
+#[test]
 fn damaged_texts_are_read() {
     for text in [DMESG, SMI, DIAG, HEALTH, LINKS] {
         for at in 0..text.len() {

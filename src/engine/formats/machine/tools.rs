@@ -15,11 +15,10 @@
 
 use super::event::{MachineEvent, new_event};
 use super::has;
-use crate::grammar::machine::{
-    MachineAction as Action, MachineClass as Class, MachineReport, PciAddress, find_pci_address,
-};
+use crate::grammar::machine::{MachineClass, MachineReport, PciAddress, find_pci_address};
 use crate::grammar::token::dec_u32;
 use memchr::memmem;
+use std::sync::LazyLock;
 
 /// True for a line that may be the first of such a text.
 pub(super) fn may_begin(line: &[u8]) -> bool {
@@ -46,184 +45,51 @@ pub(super) fn is_mark(line: &[u8]) -> bool {
     is_link || marks.iter().any(|mark| has(line, mark))
 }
 
-/// A value that is an error: words of its heading, words of its name, whether it is a number, and what it means.
-struct StateRow {
+/// A value that is an error: its heading, its name, which values are bad, and what it means.
+pub(super) struct StateRow {
     heading: &'static str,
     name: &'static str,
-    is_bad: fn(&[u8]) -> bool,
-    class: Class,
-    action: Action,
-    means: &'static str,
+    values: &'static str,
+    report: MachineReport,
 }
 
-const fn row(
-    heading: &'static str,
-    name: &'static str,
-    is_bad: fn(&[u8]) -> bool,
-    class: Class,
-    action: Action,
-    means: &'static str,
-) -> StateRow {
-    StateRow {
-        heading,
-        name,
-        is_bad,
-        class,
-        action,
-        means,
+const STATES_TEXT: &str = include_str!("states.txt");
+
+static STATES: LazyLock<Vec<StateRow>> =
+    LazyLock::new(|| state_rows().filter_map(parse_row).collect());
+
+pub(super) fn state_rows() -> impl Iterator<Item = &'static str> {
+    STATES_TEXT
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.is_empty())
+}
+
+/// Parses `memory reset | Volatile | Uncorrectable | some | its memory ..`.
+pub(super) fn parse_row(row: &'static str) -> Option<StateRow> {
+    let mut parts = row.split('|').map(str::trim);
+    let (class, action) = parts.next()?.split_once(' ')?;
+    Some(StateRow {
+        heading: parts.next()?,
+        name: parts.next()?,
+        values: parts.next()?,
+        report: MachineReport {
+            class: MachineClass::parse_word(class)?,
+            action,
+            number: None,
+            means: parts.next()?,
+        },
+    })
+}
+
+impl StateRow {
+    fn is_bad(&self, value: &[u8]) -> bool {
+        let digits = value.iter().take_while(|b| b.is_ascii_digit());
+        match self.values {
+            "some" => digits.into_iter().any(|&b| b != b'0'),
+            "set" => !value.is_empty() && value != b"None" && value != b"N/A",
+            exact => value == exact.as_bytes(),
+        }
     }
-}
-
-const STATES: [StateRow; 16] = [
-    row(
-        "Volatile",
-        "Uncorrectable",
-        is_some_number,
-        Class::Memory,
-        Action::Reset,
-        "errors of its memory since the driver was loaded could not be corrected",
-    ),
-    row(
-        "Double Bit",
-        "Total",
-        is_some_number,
-        Class::Harmless,
-        Action::Reset,
-        "the GPU counts errors of two bits of its memory",
-    ),
-    row(
-        "Aggregate",
-        "Uncorrectable",
-        is_some_number,
-        Class::Harmless,
-        Action::None,
-        "errors of its memory could not be corrected at some time of its life",
-    ),
-    row(
-        "Remapped Rows",
-        "Remapping Failure Occurred",
-        is_yes,
-        Class::Memory,
-        Action::Repair,
-        "a bad row of its memory could not be replaced",
-    ),
-    row(
-        "Remapped Rows",
-        "Pending",
-        is_yes,
-        Class::Harmless,
-        Action::Reset,
-        "a bad row of its memory is replaced at its next reset",
-    ),
-    row(
-        "Retired Pages",
-        "Pending",
-        is_yes,
-        Class::Harmless,
-        Action::Reset,
-        "a bad page of its memory is removed at its next reset",
-    ),
-    row(
-        "GPU Reset Status",
-        "Reset Required",
-        is_yes,
-        Class::Gpu,
-        Action::Reset,
-        "it has to be reset",
-    ),
-    row(
-        "",
-        "GPU Recovery Action",
-        is_action,
-        Class::Gpu,
-        Action::Reset,
-        "the driver asks for its recovery",
-    ),
-    row(
-        "",
-        "HW Slowdown",
-        is_active,
-        Class::Slow,
-        Action::Repair,
-        "the hardware lowers its clocks, for heat or power",
-    ),
-    row(
-        "",
-        "HW Thermal Slowdown",
-        is_active,
-        Class::Slow,
-        Action::Repair,
-        "the hardware lowers its clocks, for heat",
-    ),
-    row(
-        "",
-        "HW Power Brake Slowdown",
-        is_active,
-        Class::Slow,
-        Action::Repair,
-        "the hardware lowers its clocks, for power",
-    ),
-    row(
-        "Link",
-        "Replay Errors",
-        is_some_number,
-        Class::Harmless,
-        Action::Link,
-        "packets over NVLink were sent again",
-    ),
-    row(
-        "Link",
-        "CRC Errors",
-        is_some_number,
-        Class::Harmless,
-        Action::Link,
-        "packets over NVLink were damaged and sent again",
-    ),
-    row(
-        "Link",
-        "Recovery Errors",
-        is_some_number,
-        Class::Harmless,
-        Action::Link,
-        "a link of NVLink was trained again",
-    ),
-    row(
-        "|",
-        "Fail",
-        is_fail,
-        Class::Gpu,
-        Action::Repair,
-        "a test of DCGM failed on it",
-    ),
-    row(
-        "|",
-        "Warn",
-        is_fail,
-        Class::Harmless,
-        Action::Repair,
-        "DCGM warns of it",
-    ),
-];
-
-fn is_some_number(value: &[u8]) -> bool {
-    let digits = value.iter().take_while(|b| b.is_ascii_digit());
-    digits.into_iter().any(|&b| b != b'0')
-}
-
-fn is_yes(value: &[u8]) -> bool {
-    value == b"Yes"
-}
-
-fn is_active(value: &[u8]) -> bool {
-    value == b"Active"
-}
-
-fn is_action(value: &[u8]) -> bool {
-    !value.is_empty() && value != b"None" && value != b"N/A"
-}
-
-fn is_fail(_: &[u8]) -> bool {
-    true
 }
 
 /// Reads such a text, line by line.
@@ -244,15 +110,11 @@ impl ToolReader {
         if !self.is_begun || text.is_empty() {
             return None;
         }
-        if has(text, b"Unable to determine the device handle for")
-            || has(text, b"GPU requires reset")
-            || has(text, b"GPU is lost")
-        {
-            let means = "nvidia-smi cannot reach it";
-            let event = make_event(Class::Gpu, Action::Boot, means, line);
+        let is_lost = |row: &&StateRow| row.heading == "lost" && has(text, row.name.as_bytes());
+        if let Some(row) = STATES.iter().find(is_lost) {
             return Some(MachineEvent {
                 device: find_pci_address(text),
-                ..event
+                ..new_event(row.report, None, line)
             });
         }
         match text.first() {
@@ -285,9 +147,9 @@ impl ToolReader {
             begins(name) || self.headings.iter().any(|(_, text)| begins(text))
         };
         let is_row = |row: &&StateRow| {
-            has(name, row.name.as_bytes()) && (row.is_bad)(value) && is_under(row.heading)
+            has(name, row.name.as_bytes()) && row.is_bad(value) && is_under(row.heading)
         };
-        self.make_row_event(STATES.iter().find(is_row)?, line)
+        Some(self.make_row_event(STATES.iter().find(is_row)?, line))
     }
 
     /// Reads `| GPU ID: 3 | Failure |`, `| memory | Fail - GPU: 3 |`, `| | GPU3: Fail |`.
@@ -310,13 +172,13 @@ impl ToolReader {
                 .unwrap_or(value)
                 .trim_ascii();
             let begins = |text: &[u8]| text.starts_with(row.name.as_bytes());
-            row.heading == "|" && (begins(value) || begins(result))
+            row.heading == "table" && (begins(value) || begins(result))
         };
         let row = STATES
             .iter()
             .find(is_row)
             .filter(|_| !first.starts_with(b"Warning") && !has(value, b"Overall Health"))?;
-        let event = self.make_row_event(row, text)?;
+        let event = self.make_row_event(row, text);
         Some(MachineEvent {
             gpu: named.or(event.gpu),
             device: None,
@@ -324,21 +186,11 @@ impl ToolReader {
         })
     }
 
-    fn make_row_event(&self, row: &StateRow, line: &[u8]) -> Option<MachineEvent> {
-        Some(MachineEvent {
+    fn make_row_event(&self, row: &StateRow, line: &[u8]) -> MachineEvent {
+        MachineEvent {
             device: self.device,
             gpu: self.gpu,
-            ..make_event(row.class, row.action, row.means, line)
-        })
+            ..new_event(row.report, None, line)
+        }
     }
-}
-
-fn make_event(class: Class, action: Action, means: &'static str, line: &[u8]) -> MachineEvent {
-    let report = MachineReport {
-        class,
-        action,
-        number: None,
-        means,
-    };
-    new_event(report, None, line)
 }

@@ -4,8 +4,8 @@ use super::NumberedEvent;
 use super::join::{JobMachines, JobPlace, JoinLevel};
 use super::limits::MAX_SHOWN_LINES;
 use super::time_order::TimeOrder;
-use super::words::{advise_on_message, describe_message, explain_place};
-use crate::grammar::machine::{MachineAction, MachineClass, PciAddress, WallTime};
+use super::words::{advise_by_word, describe_message, explain_place};
+use crate::grammar::machine::{MachineClass, PciAddress, WallTime};
 use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Reason, Severity};
 use crate::stages::net::net_stage::FirstReportLine;
 use std::collections::BTreeMap;
@@ -54,7 +54,8 @@ impl MachineJudge<'_> {
         let ups = find_links_up(all);
         let in_name = |name: &String| self.job.find_host_in_name(name);
         let file_hosts: Vec<Option<&[u8]>> = self.names.iter().map(in_name).collect();
-        for of in all {
+        let is_message = |of: &&NumberedEvent| of.event.report.class != MachineClass::Up;
+        for of in all.iter().filter(is_message) {
             let file_host = file_hosts.get(of.input as usize).copied().flatten();
             let place = self.job.place_message(&of.event, file_host);
             let is_back = ups.get(&device_key(of)).is_some_and(|&up| {
@@ -63,10 +64,15 @@ impl MachineJudge<'_> {
             let judged = self.judge_message(of, place, is_back);
             let is_note = judged.kind == Kind::MachineMessage;
             let has_side = judged.place.side.is_some();
+            // An error of PCIe at a GPU is one with the GPU's own.
+            let kind = match judged.kind {
+                Kind::PcieError if has_side => Kind::GpuFailed,
+                kind => kind,
+            };
             let is_process = matches!(judged.kind, Kind::HostOutOfMemory | Kind::RankCrashed);
             let key = MessageGroup {
                 severity: judged.severity,
-                id: judged.kind.id(),
+                id: kind.id(),
                 host: judged.place.host.clone(),
                 side: judged.place.side,
                 device: of.event.device.filter(|_| !is_note && !has_side),
@@ -129,13 +135,7 @@ impl MachineJudge<'_> {
         let report = of.event.report;
         let is_usual = matches!(report.class, MachineClass::Program | MachineClass::Engine);
         // The GPU could not have been used after it.
-        let is_lasting = matches!(
-            report.action,
-            MachineAction::Reset
-                | MachineAction::Boot
-                | MachineAction::Repair
-                | MachineAction::Link
-        );
+        let is_lasting = ["reset", "boot", "repair", "link"].contains(&report.action);
         let is_near = order.is_near();
         match level {
             JoinLevel::Process if is_usual => (Severity::Error, Confidence::Medium),
@@ -185,7 +185,7 @@ impl MachineJudge<'_> {
         let mut says = describe_message(lead.of, &lead.place, &self.job);
         if group.len() > 1 {
             let more = group.len() - 1;
-            says += &format!("; {more} more like it");
+            says += &format!("; {more} more on it");
         }
         let rest = group.iter().filter(|message| !std::ptr::eq(*message, lead));
         let evidence = [lead].into_iter().chain(rest).take(MAX_SHOWN_LINES);
@@ -205,7 +205,7 @@ impl MachineJudge<'_> {
                 ..About::default()
             },
             why: explain_place(&lead.place, lead.order),
-            advice: advise_on_message(report.class, report.action).to_owned(),
+            advice: advise_by_word(report.action).to_owned(),
             evidence: evidence.map(|message| self.show_line(message.of)).collect(),
             reasons: vec![Reason::MachineReports],
             ..Finding::new(lead.kind, lead.severity, sure, says)

@@ -180,6 +180,27 @@ fn a_kill_under_another_number_is_that_of_the_only_rank_that_ended() {
 }
 
 #[test]
+fn every_action_has_its_advice() {
+    let tables = [
+        include_str!("../../../grammar/machine/messages.txt"),
+        include_str!("../../../grammar/machine/xids.txt"),
+        include_str!("../../../engine/formats/machine/states.txt"),
+    ];
+    let is_word = |word: &&str| word.bytes().all(|b| b.is_ascii_lowercase());
+    for (table, at) in tables.iter().zip([1, 2, 1]) {
+        let rows = table.lines().filter(|row| !row.starts_with('#'));
+        let heads =
+            rows.filter(|row| at == 2 || row.split(' ').count() == 2 || row.contains(" | "));
+        let words = heads
+            .filter_map(|row| row.split(' ').nth(at))
+            .filter(is_word);
+        for word in words {
+            assert!(!words::advise_by_word(word).is_empty(), "{word}");
+        }
+    }
+}
+
+#[test]
 fn messages_alone_are_an_answer() {
     let none = CommunicatorsSummary::default();
     let all = format!("{LOST}{LOST}{KILLED}[  9.1] AER: Corrected error received: 0000:dc:00.0\n");

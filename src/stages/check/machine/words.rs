@@ -3,7 +3,7 @@
 use super::NumberedEvent;
 use super::join::{JobMachines, JobPlace, JoinLevel};
 use super::time_order::TimeOrder;
-use crate::grammar::machine::{MachineAction, MachineClass, ReportNumber};
+use crate::grammar::machine::{MachineClass, ReportNumber};
 use crate::stages::check::ranks::names::RankNames;
 use crate::stages::check::wording::{number_of_times, quote_text};
 
@@ -130,44 +130,11 @@ pub(super) fn explain_place(place: &JobPlace, order: TimeOrder) -> String {
     format!("{by}{host}{order}")
 }
 
-/// What to do.
-pub(super) fn advise_on_message(class: MachineClass, action: MachineAction) -> &'static str {
-    match (class, action) {
-        (MachineClass::Nic, _) => {
-            "look at the cable, the port of the switch and the firmware of the NIC (ibstat, rdma link, mlxlink)"
-        }
-        (MachineClass::Follows | MachineClass::Hung | MachineClass::Up, _) => {
-            "look for the error before it"
-        }
-        (_, MachineAction::Debug) => {
-            "run with CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer to find the kernel; the driver or the hardware is rarely the \
-             cause"
-        }
-        (_, MachineAction::Restart) => {
-            "start the job again; where it comes back on this GPU, test it (dcgmi diag) and ask its vendor"
-        }
-        (_, MachineAction::Reset) => {
-            "take the host out of the job, reset the GPU (nvidia-smi --gpu-reset) or boot the host, and test it (dcgmi diag) before \
-             it is used again"
-        }
-        (_, MachineAction::Boot) => {
-            "take the host out of the job and boot it; where it comes back, the GPU, its slot and its power have to be checked"
-        }
-        (_, MachineAction::Repair) => {
-            "take the host out of the job: its hardware has to be checked or replaced"
-        }
-        (_, MachineAction::Link) => {
-            "look at nvidia-smi nvlink -s and -e at both ends, reset the GPUs or boot the host; where it comes back, the link, the \
-             baseboard or the NVSwitch has to be checked"
-        }
-        (_, MachineAction::Update) => "update the driver and the software of virtual GPUs",
-        (_, MachineAction::Memory) => {
-            "find what uses the memory (workers of data loaders, pinned buffers, files in /dev/shm); use fewer workers, or raise \
-             the limit of the job or container"
-        }
-        (_, MachineAction::Core) => {
-            "look at its core file (gdb), and at the versions of the library and of NCCL's plugins that it loads"
-        }
-        (_, MachineAction::None) => "nothing need be done for this job",
-    }
+/// What to do, by the word of the tables.
+pub(super) fn advise_by_word(action: &str) -> &'static str {
+    let mut rows = include_str!("advice.txt")
+        .lines()
+        .filter_map(|row| row.split_once(' '));
+    rows.find(|(word, _)| *word == action)
+        .map_or("", |(_, advice)| advice)
 }
