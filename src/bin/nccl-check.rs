@@ -55,6 +55,10 @@ use std::process::ExitCode;
 /// seconds apart) and stacks of its processes (py-spy dump, gdb, faulthandler). They show which rank is behind,
 /// dead or missing, and the line of the program at which it is (stack_groups groups the processes).
 ///
+/// What the machines report is joined to the ranks by host, process and GPU: the kernel's messages (dmesg, journalctl,
+/// syslog: Xid errors of GPUs, the out-of-memory killer, links, PCIe, memory), nvidia-smi -q and dcgmi. Messages alone
+/// are an answer too.
+///
 /// Rows (--format csv, jsonl, table) have severity (error, warning, note), finding (a stable
 /// word), says (the finding as a sentence), host, pid, rank, comm_id, seq and step as in the call
 /// table, sure (the confidence: high, medium, low), why, advice, and the first line that shows it:

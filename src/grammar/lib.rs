@@ -9,6 +9,7 @@ pub mod expression;
 pub mod fast_coll;
 pub mod header;
 pub mod kernel;
+pub mod machine;
 pub mod message;
 pub mod nccl_tests;
 #[cfg(test)]

@@ -232,8 +232,11 @@ impl Provides {
     /// The stacks of processes: see [`stacks`](super::stacks).
     pub const STACKS: Provides = Provides(1 << 18);
 
+    /// What a machine reports of itself: see [`machine`](super::machine).
+    pub const MACHINE: Provides = Provides(1 << 19);
+
     /// Each part by its name.
-    const PART_NAMES: [(Provides, &str); 18] = [
+    const PART_NAMES: [(Provides, &str); 19] = [
         (Provides::CALLS, "calls"),
         (Provides::TIMED, "times of calls"),
         (Provides::RECORDED, "records"),
@@ -252,6 +255,7 @@ impl Provides {
         (Provides::MPI, "calls of MPI"),
         (Provides::LIVE_STATE, "states of ranks"),
         (Provides::STACKS, "stacks of processes"),
+        (Provides::MACHINE, "messages of a machine"),
     ];
 
     /// These parts and `other`.

@@ -6,6 +6,7 @@ pub mod flight;
 pub mod format;
 pub mod gpu;
 mod inspector;
+pub mod machine;
 mod mpi;
 pub mod open;
 pub mod profiler;
@@ -102,6 +103,8 @@ formats! {
         stacks::PY_SPY_JSON, ordered::refuse_without_calls;
         stacks::GDB, ordered::refuse_without_calls;
         stacks::FAULTHANDLER, ordered::refuse_without_calls;
+        machine::KERNEL, ordered::refuse_without_calls;
+        machine::TOOLS, ordered::refuse_without_calls;
         flight::PICKLE, flight::read_calls;
         flight::JSON, flight::read_calls;
         profiler::FORMAT, profiler::read_calls;
@@ -243,7 +246,7 @@ mod tests {
                      \"tid\": 1, \"ts\": 46.244980, \"args\": {\"groupId\": 0}},\n";
         let ras = "NCCL version 2.28.9 compiled with CUDA 13.0\nCUDA runtime version 13000, driver \
                    version 13000\n\nJob summary\n===========\n";
-        let texts: [&[u8]; 16] = [
+        let texts: [&[u8]; 20] = [
             b"step,op,count,datatype\n1,Send,1,int8\n",
             b"{\"step\":1,\"loss\":2.5}\n{\"step\":2,\"loss\":2.4}\n",
             b"[0] one\nh:1:2 [0] NCCL INFO x\n",
@@ -260,6 +263,10 @@ mod tests {
             b"rank 3\nProcess 603: python3 train.py\nPython v3.12.3\n\nThread 603 (idle): \"M\"\n",
             b"[New LWP 604]\n\nThread 1 (Thread 0x7f00 (LWP 603)):\n#0  0x1 in f ()\n",
             b"Thread 0x00007f01 (most recent call first):\n  File \"a.py\", line 355 in wait\n",
+            b"[  123.4] x\n[  123.5] NVRM: loading\nNov 27 20:56:54 n1 kernel: y\n",
+            b"Nov 27 20:56:54 n1 python[81]: step 1\nNov 27 20:56:54 n1 kernel: y\nz\nz\nz\n",
+            b"==============NVSMI LOG==============\n\nTimestamp : x\n",
+            b"GPU 0: NVIDIA H100 (UUID: GPU-1)\n\t Link 0: Replay Errors: 0\n",
         ];
         for text in texts {
             for needs in [Provides::CALLS, Provides::STEP_LINES] {

@@ -3,6 +3,7 @@
 use super::{
     EndingLine, FailureCause, LauncherReport, ProcessFailure, ProcessOfLine, process_of_line,
 };
+use crate::machine::{ReportNumber, parse_xid};
 use crate::token::{dec_i32, dec_u32, dec_u64};
 use memchr::memmem;
 
@@ -107,22 +108,18 @@ pub(super) fn read_kernel_oom_kill<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<
     )
 }
 
-/// Xids of NVIDIA's driver that a GPU, its memory or its links cause; others may be the program's fault, or follow.
-const GPU_XIDS: [u32; 10] = [48, 62, 64, 74, 79, 95, 119, 120, 145, 149];
-
-/// `NVRM: Xid (PCI:0000:dc:00): 79, pid=81, GPU has fallen off the bus.`; `..: 45, Ch 1 caused by previous Xid 149`
+/// `NVRM: Xid (PCI:0000:dc:00): 79, pid=81, GPU has fallen off the bus.`; other numbers may be the program's fault, or follow.
 pub(super) fn read_kernel_xid<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
-    let rest = behind.strip_prefix(b" (")?;
-    let end = memmem::find(rest, b"): ")?;
-    let previous = memmem::find(rest, b"previous Xid ").map(|at| at + b"previous Xid ".len());
-    let (_, xid) = dec_u32(&rest[previous.unwrap_or(end + 3)..]).ok()?;
-    GPU_XIDS
-        .contains(&xid)
-        .then_some(EndingLine::Failed(ProcessFailure {
-            what: FailureCause::Gpu(xid),
-            who: ProcessOfLine::default(),
-            says: &rest[..end],
-        }))
+    let (address, report) = parse_xid(behind)?;
+    let Some(ReportNumber::Xid(xid)) = report.number.filter(|_| report.class.is_gpu_failure())
+    else {
+        return None;
+    };
+    Some(EndingLine::Failed(ProcessFailure {
+        what: FailureCause::Gpu(xid),
+        who: ProcessOfLine::default(),
+        says: address,
+    }))
 }
 
 /// `process rank 1 with PID 0 on node n1 exited on signal 6 (Aborted).`

@@ -20,6 +20,10 @@ enum FindingSet {
     MessageTruncated,
     /// A process that failed first.
     FirstFailure,
+    /// A failure that the machine reports.
+    MachineFault,
+    /// A failure of a process that the log shows.
+    ProcessFailure,
     /// A process that failed first, without a name in any line.
     UnnamedFailure,
     /// A process that may have ended itself because of an error.
@@ -47,6 +51,7 @@ enum FindingSet {
 impl FindingSet {
     fn contains(self, finding: &Finding) -> bool {
         let kind = finding.kind;
+        let is_of_machine = || finding.reasons.contains(&Reason::MachineReports);
         match self {
             FindingSet::CallsDiffer => {
                 kind.is_mismatch() && finding.about.seq.is_some()
@@ -61,6 +66,11 @@ impl FindingSet {
             FindingSet::UnpairedMessage => kind == Kind::P2pMissingCounterpart,
             FindingSet::MessageTruncated => kind == Kind::Warn(WarnKind::MESSAGE_TRUNCATED),
             FindingSet::FirstFailure => kind.is_first_failure(),
+            FindingSet::MachineFault => is_of_machine() && kind.is_first_failure(),
+            FindingSet::ProcessFailure => {
+                (kind.is_first_failure() || FindingSet::WarnedCause.contains(finding))
+                    && !is_of_machine()
+            }
             FindingSet::UnnamedFailure => {
                 let About {
                     host, pid, rank, ..
@@ -161,13 +171,20 @@ const fn row(
 
 /// What explains what. Each row reads the findings as the rows before it left them, so a row that
 /// makes notes of possible causes comes after the rows that use them.
-const CAUSES: [CauseRow; 11] = {
+const CAUSES: [CauseRow; 12] = {
     use FindingSet::*;
     [
         // The rank for which the others wait is the one that fell silent.
         row(DeadProcess, &[RankBehind], Scope::Process, Fold::Merge),
         // A failure without a name is that of the only rank for which the others wait.
         row(UnnamedFailure, &[RankBehind], Scope::Job, Fold::Name),
+        // What the machine reports of a process or its GPU explains how the process ended.
+        row(
+            ProcessFailure,
+            &[MachineFault],
+            Scope::Process,
+            Fold::Demote,
+        ),
         // A process that NCCL gave an error ends by it.
         row(ErrorAnswer, &[WarnedCause], Scope::Job, Fold::Demote),
         // Where a process failed, the others cannot end their initialisation.
@@ -238,9 +255,9 @@ pub(super) fn fold_consequences(
 }
 
 impl CauseRow {
-    /// True if `cause` is where the row asks for it.
-    fn is_in_scope(&self, effect: &Finding, cause: &Finding) -> bool {
-        let (of, by) = (&effect.about, &cause.about);
+    /// True if a cause about `by` is where the row asks for it.
+    fn is_in_scope(&self, effect: &Finding, by: &About) -> bool {
+        let of = &effect.about;
         match self.scope {
             Scope::Job => true,
             Scope::Process => {
@@ -253,7 +270,7 @@ impl CauseRow {
     /// Leaves out the first effect if its cause is there.
     fn merge_effect(&self, findings: &mut Vec<Finding>) {
         let is_cause = |of: &Finding, by: &Finding| {
-            self.causes.iter().any(|set| set.has_cause(by)) && self.is_in_scope(of, by)
+            self.causes.iter().any(|set| set.has_cause(by)) && self.is_in_scope(of, &by.about)
         };
         let Some(at) = findings.iter().position(|f| self.effect.has_cause(f)) else {
             return;
@@ -308,12 +325,22 @@ impl CauseRow {
 
     /// Makes notes of the effects if a cause is there.
     fn demote_effects(&self, findings: &mut [Finding]) {
-        let first = |set: &FindingSet| findings.iter().find(|f| set.has_cause(f));
-        let Some(cause) = self.causes.iter().find_map(first).map(|f| f.kind) else {
-            return;
+        let known = &*findings;
+        let all = self.causes.iter().flat_map(|set| {
+            let of_set = known.iter().filter(|f| set.has_cause(f));
+            of_set.collect::<Vec<_>>()
+        });
+        let all = all.map(|f| (f.kind, f.about.clone()));
+        let causes: Vec<(Kind, About)> = match self.scope {
+            Scope::Job => all.take(1).collect(),
+            Scope::Process => all.collect(),
         };
-        let effects = findings.iter_mut().filter(|f| self.effect.contains(f));
-        effects.for_each(|finding| finding.excuse(Reason::FollowsFrom(cause)));
+        for finding in findings.iter_mut().filter(|f| self.effect.contains(f)) {
+            let is_near = |(_, by): &&(Kind, About)| self.is_in_scope(finding, by);
+            if let Some(&(cause, _)) = causes.iter().find(is_near) {
+                finding.excuse(Reason::FollowsFrom(cause));
+            }
+        }
     }
 }
 

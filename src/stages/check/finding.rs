@@ -230,6 +230,8 @@ pub enum Reason {
     StackKnown,
     /// The lines of PyTorch's watchdog show it too: a clause.
     WatchdogShows(String),
+    /// A machine reports it: the kernel, nvidia-smi or DCGM.
+    MachineReports,
     /// The records show different sizes.
     RecordsShow(String),
     /// The records have the ends of calls: a clause.

@@ -110,6 +110,16 @@ kinds! {
     HostOutOfMemory: Error = "host_out_of_memory",
     /// The driver reports an error of a GPU, of its memory or of its links.
     GpuFailed: Error = "gpu_failed",
+    /// A program made an error on a GPU, as the driver reports it.
+    GpuProgramError: Error = "gpu_program_error",
+    /// A NIC failed, or its link went down.
+    LinkDown: Error = "link_down",
+    /// An error of PCIe could not be corrected.
+    PcieError: Error = "pcie_error",
+    /// An error of a host's memory or CPU could not be corrected.
+    HostMemoryError: Error = "host_memory_error",
+    /// A message of a machine that is no cause of the failure, or may have another.
+    MachineMessage: Note = "machine_message",
     /// A rank printed nothing after the job failed, and the others did.
     DeadProcess: Error = "dead_process",
     /// A person interrupted the job.
@@ -279,6 +289,10 @@ impl Kind {
                 | Kind::RankExited
                 | Kind::HostOutOfMemory
                 | Kind::GpuFailed
+                | Kind::GpuProgramError
+                | Kind::LinkDown
+                | Kind::PcieError
+                | Kind::HostMemoryError
                 | Kind::DeadProcess
         )
     }

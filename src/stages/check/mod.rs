@@ -13,6 +13,7 @@
 //! | `records` | what records of NCCL Inspector and of the profiler plugin show |
 //! | `dumps` | what the dumps of PyTorch's flight recorder show of each rank's last calls |
 //! | `live` | what the answers of NCCL's RAS and the stacks of processes show of a job that hangs |
+//! | `machine` | what the kernel's messages, nvidia-smi and DCGM show of the hosts and GPUs of the job |
 //! | `watchdog` | what PyTorch's watchdog reports, and the calls it waited for |
 //! | `questions` | one table of those that need only what was gathered: hosts, settings, steps |
 //! | `log` | whether the log is whole, which jobs it holds and how they ended |
@@ -27,6 +28,7 @@ pub mod kind;
 pub(crate) mod limits;
 pub(crate) mod live;
 mod log;
+mod machine;
 mod questions;
 pub(crate) mod ranks;
 mod records;
@@ -54,6 +56,7 @@ use live::LiveStates;
 use log::first_failure::FailureEvidence;
 pub(crate) use log::first_failure::failed_process::correct_end_advice;
 use log::nothing_to_check;
+use machine::MachineInputs;
 use questions::initialisation::SetupContext;
 pub use ranks::stopped::JobLiveness;
 use ranks::{ReportedEnd, RereadInputs, stopped::JobFailures};
@@ -151,6 +154,7 @@ struct RecorderInputs {
     dumps: FlightDumps,
     records: CollectiveRecords,
     live: LiveStates,
+    machine: MachineInputs,
 }
 
 impl RecorderInputs {
@@ -167,20 +171,26 @@ impl RecorderInputs {
             RecorderKind::Nccl => self.records.read_records(known, options, report),
             RecorderKind::Ras => self.live.load_ras(known.input(), report),
             RecorderKind::Stacks => self.live.load_stacks(known.input(), report),
+            RecorderKind::Machine => self.machine.load_messages(known.input(), report),
         }
     }
 
     /// Merges the findings of the recordings with those of the logs. Returns the recordings' names.
+    ///
+    /// # Errors
+    /// A log cannot be read again.
     fn merge_findings(
         self,
         seen: &CheckGathered,
         findings: &mut Vec<Finding>,
+        open: impl Fn(u32) -> Result<Input>,
         report: &Report,
-    ) -> Vec<String> {
+    ) -> Result<Vec<String>> {
         let RecorderInputs {
             dumps,
             records,
             live,
+            machine,
         } = self;
         let before = dumps.names().chain(records.names());
         let mut names: Vec<String> = before.cloned().collect();
@@ -189,6 +199,13 @@ impl RecorderInputs {
         let rank = |finding: &Finding| actors::find_rank_in_job(&seen.found, finding);
         dumps::merge_shown_finding(findings, shown, Reason::DumpsShow, rank);
         records.merge_record_findings(findings, report);
+        let first_machine = number(seen.inputs.len() + names.len());
+        if machine.have_times() {
+            evidence::resolve_evidence(findings, &seen.inputs, open)?;
+        }
+        let has_log = first_machine > 0 || live.names().next().is_some();
+        names.extend(machine.names().cloned());
+        machine.merge_machine_findings(first_machine, &seen.found, has_log, findings);
         let first_live = number(seen.inputs.len() + names.len());
         names.extend(live.names().cloned());
         let is_failed = findings.iter().any(|f| f.severity == Severity::Error);
@@ -199,7 +216,7 @@ impl RecorderInputs {
         let is_answered = findings.iter().any(|f| f.severity == Severity::Error);
         let is_new = |note: &Finding| note.kind != Kind::NotChecked || !is_answered;
         findings.extend(live.notes.into_iter().filter(is_new));
-        names
+        Ok(names)
     }
 }
 
@@ -251,7 +268,7 @@ fn judge_gathered(
     ));
     let has_compared_records =
         recorders.dumps.have_several_ranks() || recorders.records.have_several_ranks();
-    let names = recorders.merge_findings(seen, &mut findings, report);
+    let names = recorders.merge_findings(seen, &mut findings, open, report)?;
     causes::fold_consequences(&mut findings, |finding| {
         actors::find_rank_in_job(&seen.found, finding)
     });

@@ -258,7 +258,7 @@ fn a_few_lines_of_a_failed_job_have_an_answer() {
         ),
         (
             "[7.1] NVRM: Xid (PCI:0000:dc:00): 79, pid=81, name=python, GPU has fallen off the bus.",
-            "error gpu_failed",
+            "error gpu_failed  81",
         ),
         (
             "RuntimeError: CUDA error: uncorrectable ECC error encountered",

@@ -6,6 +6,7 @@ mod ended;
 mod evidence;
 mod faults;
 mod jobs;
+mod machine;
 mod piped;
 mod recorded;
 mod records;

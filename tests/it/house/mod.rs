@@ -13,18 +13,18 @@ use std::fmt::Write as _;
 
 /// Lines of code that each room may have: without tests, comments and blank lines.
 const ROOMS: [(&str, usize); 27] = [
-    ("src/grammar", 11_850),
+    ("src/grammar", 12_500),
     ("src/synth", 7_400),
     ("src/engine/source", 4_900),
     ("src/engine/members", 1_450),
     ("src/engine/log", 13_450),
-    ("src/engine/formats", 11_650),
+    ("src/engine/formats", 12_050),
     ("src/engine/count", 3_600),
     ("src/engine/filter", 600),
     ("src/engine/output", 4_100),
-    ("src/engine/report", 1_150),
+    ("src/engine/report", 1_200),
     ("src/stages/calls", 4_500),
-    ("src/stages/check", 24_900),
+    ("src/stages/check", 25_700),
     ("src/stages/diff", 1_800),
     ("src/stages/gpus", 1_600),
     ("src/stages/page", 3_600),
@@ -39,7 +39,7 @@ const ROOMS: [(&str, usize); 27] = [
     ("src/stages/watch", 2_200),
     ("src/program", 2_000),
     ("src/bin", 2_550),
-    ("src", 120_400),
+    ("src", 122_150),
 ];
 
 /// Reads one figure.

@@ -175,9 +175,10 @@ pub(super) fn missing_part_error(name: &str, format: &InputFormat, part: &str) -
 }
 
 /// The program that reads an input with these parts: the first whose parts it has.
-const READERS: [(Provides, &str); 9] = [
+const READERS: [(Provides, &str); 10] = [
     (Provides::LIVE_STATE, "nccl-check"),
     (Provides::STACKS, "nccl-check"),
+    (Provides::MACHINE, "nccl-check"),
     (Provides::GPU, "nccl-overlap"),
     (Provides::PROXY, "nccl-proxy"),
     (Provides::CUDA, "nccl-cuda"),
@@ -198,6 +199,8 @@ pub enum RecorderKind {
     Ras,
     /// A tool that prints the stacks of processes.
     Stacks,
+    /// The kernel, or a tool that reports on GPUs.
+    Machine,
 }
 
 /// Opens a plain file that is a record of calls; `None` for any other input. A pipe is opened in its turn
@@ -252,6 +255,7 @@ pub(super) fn recorder_of_format(format: &InputFormat) -> Option<RecorderKind> {
         "inspector" | "profiler" => Some(RecorderKind::Nccl),
         "ras" => Some(RecorderKind::Ras),
         "stacks" => Some(RecorderKind::Stacks),
+        "machine" => Some(RecorderKind::Machine),
         _ => None,
     }
 }
@@ -291,6 +295,7 @@ mod tests {
                     "cuda",
                     "snoopie",
                     "ras",
+                    "machine",
                 ]) {
                     files(&path, all);
                 }
