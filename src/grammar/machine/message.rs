@@ -51,7 +51,7 @@ fn parse_row(row: &'static str) -> Option<MessageRow> {
         texts,
         report: MachineReport {
             class: MachineClass::parse_word(class)?,
-            action: action,
+            action,
             number: None,
             means: means?,
         },

@@ -35,14 +35,14 @@ fn a_process_that_the_kernel_killed_is_the_rank_that_is_missing() {
 #[test]
 fn a_gpu_that_the_driver_lost_is_that_of_its_rank() {
     let with = findings(&["nccl.log", "dmesg.n2.txt"], 1);
-    assert_eq!(with[0], "error gpu_failed 3 92 high");
+    assert_eq!(with[0], "error gpu_failed 2 91 high");
     assert!(
         with[1..].iter().all(|row| row.starts_with("note")),
         "{with:?}"
     );
     let state = findings(&["nccl.log", "nvidia-smi.n2.txt"], 1);
     assert!(
-        state.contains(&"error gpu_failed 3 92 medium".to_owned()),
+        state.contains(&"error gpu_failed 2 91 medium".to_owned()),
         "{state:?}"
     );
 }

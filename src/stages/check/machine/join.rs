@@ -13,8 +13,11 @@ pub(super) struct JobMachines<'a> {
     /// The host of each name without its domain; none where several have it.
     short_names: BTreeMap<Vec<u8>, Option<&'a [u8]>>,
     /// The host and side of each process id; none where several hosts have it.
-    pids: BTreeMap<u64, Option<(&'a [u8], Option<usize>)>>,
+    pids: BTreeMap<u64, Option<HostAndSide<'a>>>,
 }
+
+/// A host, and the side of a process there.
+type HostAndSide<'a> = (&'a [u8], Option<usize>);
 
 /// A host of the job.
 #[derive(Debug, Default)]
