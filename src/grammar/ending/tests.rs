@@ -154,7 +154,7 @@ fn who_ended_and_how_is_told() {
         Option<u64>,
         &'static str,
     );
-    let told: [(&str, Told); 23] = [
+    let told: [(&str, Told); 27] = [
         (
             "[rank0]: torch.OutOfMemoryError: CUDA out of memory.",
             (

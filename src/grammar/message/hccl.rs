@@ -167,7 +167,10 @@ fn find_other_rank(text: &[u8], missing: u32) -> Option<u32> {
 mod tests {
     use super::*;
 
-    fn of(text: &str) -> Option<(&str, Option<u32>, Option<u32>, Option<u32>)> {
+    /// The code, the rank, the rank at the other end and the result.
+    type Told<'t> = (&'t str, Option<u32>, Option<u32>, Option<u32>);
+
+    fn of(text: &str) -> Option<Told<'_>> {
         let got = parse_hccl_report(text.as_bytes())?;
         let code = std::str::from_utf8(got.code.unwrap_or_default()).unwrap();
         Some((code, got.who.global, got.remote, got.result))

@@ -87,6 +87,11 @@ impl ReportedFailure {
         self.what == FailureCause::Exception && waits.iter().any(has) && !own.iter().any(has)
     }
 
+    /// True where a GPU or a host failed.
+    pub(crate) fn is_of_hardware(&self) -> bool {
+        matches!(self.what, FailureCause::Gpu(_) | FailureCause::Host)
+    }
+
     /// True for the line of a launcher or the scheduler that names no process.
     pub(crate) fn is_nameless(&self) -> bool {
         let is_report = match self.what {

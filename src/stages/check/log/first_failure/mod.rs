@@ -343,9 +343,7 @@ impl<'a> FailureEvidence<'a> {
         }
         let own: Vec<&ReportedFailure> = failures.iter().filter(is_own).collect();
         // A GPU or host that fails is no consequence of another failure, wherever the lines about it are.
-        let is_hardware =
-            |f: &&&ReportedFailure| matches!(f.what, FailureCause::Gpu(_) | FailureCause::Host);
-        let of_hardware = own.iter().find(is_hardware);
+        let of_hardware = own.iter().find(|f| f.is_of_hardware());
         // A process that waits until its time is up is no cause.
         let first = own
             .iter()
