@@ -6,9 +6,9 @@ pub(super) const MAX_STACKS_BYTES: usize = 256 << 20;
 /// Frames of a thread that are kept: a recursion without an end has any number.
 pub(super) const MAX_FRAMES: usize = 512;
 
-/// Lines in which the first line of a tool is looked for: a loop may print the rank or the time before it, a program
-/// that dumps its own stacks why it does so.
-pub(super) const MAX_LINES_BEFORE_HEADER: usize = 24;
+/// Lines in which the first line of a tool is looked for: a loop may print the rank or the time before it, a person
+/// labels.
+pub(super) const MAX_LINES_BEFORE_HEADER: usize = 8;
 
 /// Bytes of a line that names the rank of the stacks after it.
 pub(super) const MAX_RANK_LINE_BYTES: usize = 64;

@@ -26,7 +26,7 @@ pub(super) const PY_SPY: InputFormat = InputFormat {
         let is_main = py_spy::is_main_thread_line;
         let is_first = |line: &str| py_spy::parse_process_line(line).is_some() || is_main(line);
         let is_mark = |line: &str| line.starts_with("Python v") || is_main(line);
-        probe_text(head, is_plain_line, is_first, is_mark)
+        probe_text(head, is_first, is_mark)
     },
 };
 
@@ -54,9 +54,11 @@ pub(super) const GDB: InputFormat = InputFormat {
             "(gdb) ",
         ];
         let is_first = |line: &str| {
-            gdb::is_thread_line(line) || begins.iter().any(|begin| line.starts_with(begin))
+            gdb::is_thread_line(line)
+                || line.contains(" received signal SIG")
+                || begins.iter().any(|begin| line.starts_with(begin))
         };
-        probe_text(head, is_plain_line, is_first, gdb::is_thread_line)
+        probe_text(head, is_first, gdb::is_thread_line)
     },
     ..PY_SPY
 };
@@ -71,7 +73,7 @@ pub(super) const FAULTHANDLER: InputFormat = InputFormat {
                 || line.starts_with("Fatal Python error: ")
                 || line.starts_with("Timeout (")
         };
-        probe_text(head, may_come_before, is_first, is_thread)
+        probe_text(head, is_first, is_thread)
     },
     ..PY_SPY
 };
@@ -80,7 +82,6 @@ pub(super) const FAULTHANDLER: InputFormat = InputFormat {
 /// may be.
 fn probe_text(
     head: &InputHead<'_>,
-    may_come_before: fn(&str) -> bool,
     is_first: impl Fn(&str) -> bool,
     is_mark: impl Fn(&str) -> bool,
 ) -> ProbeAnswer {
@@ -101,16 +102,15 @@ fn probe_text(
     }
 }
 
-/// True for a line that is none of NCCL's: what a program prints before it dumps its stacks, and what a person writes.
-fn is_plain_line(line: &str) -> bool {
-    !line.contains("NCCL")
-}
-
-/// True for a line with the time or the rank, which a script prints before the stacks.
+/// True for a line with the time or the rank, which a script prints before the stacks, for one that names the tool,
+/// as of a program that dumps its own stacks, and for a person's label or fence. Any other line is a log's: a pipe
+/// that rests behind it would wait.
 fn may_come_before(line: &str) -> bool {
+    let names_tool = ["py-spy", "Pyspy"].iter().any(|tool| line.contains(tool));
+    let is_label = line.is_empty() || line.ends_with(':') || line.starts_with("```");
+    let is_short = line.len() <= MAX_RANK_LINE_BYTES && !line.contains("NCCL");
     let is_rank = naming::find_rank_in_line(line).is_some();
-    let is_plain = line.len() <= MAX_RANK_LINE_BYTES && !line.contains("NCCL");
-    is_plain && is_rank || super::ras::is_time_line(line.as_bytes())
+    is_short && (is_rank || is_label || names_tool) || super::ras::is_time_line(line.as_bytes())
 }
 
 /// The stacks of an input.
