@@ -279,11 +279,15 @@ mod tests {
                 }
             }
         }
-        let log = InputHead {
-            bytes: b"W0101 launcher: started\n",
-            end: HeadEnd::Open,
-        };
-        assert!(recognise_format(&log, Provides::CALLS).is_some());
+        for bytes in [
+            &b"W0101 launcher: started\n"[..],
+            b"Nov 27 20:56:54 n1 python[81]: step 1\nNov 27 20:56:55 n1 python[81]: h:1:2 [0] NCCL INFO x\n",
+            b"GPU 0: NVIDIA H100 (UUID: GPU-1)\nh:1:2 [0] NCCL INFO x\n",
+        ] {
+            let end = HeadEnd::Open;
+            let log = InputHead { bytes, end };
+            assert!(recognise_format(&log, Provides::CALLS).is_some());
+        }
     }
 
     #[test]

@@ -29,24 +29,20 @@ pub(super) const KERNEL: InputFormat = InputFormat {
 pub(super) const TOOLS: InputFormat = InputFormat {
     what: "a report on GPUs (nvidia-smi, dcgmi)",
     probe: |head| {
-        let mut lines = head.lines().take(MAX_PROBED_LINES);
-        match lines.next() {
+        let lines: Vec<&[u8]> = head.lines().take(MAX_PROBED_LINES).collect();
+        match lines.first() {
             None => head.no_once_closed(true),
-            Some(first) if tools::may_begin(first) => {
-                let is = lines.chain([first]).any(tools::is_mark);
-                match is {
-                    true => head.probe_recorder(true),
-                    false => head.no_once_closed(true),
-                }
-            }
-            Some(_) => ProbeAnswer::No,
+            Some(first) if !tools::may_begin(first) || has_nccl_line(&lines) => ProbeAnswer::No,
+            Some(_) if lines.iter().any(|line| tools::is_mark(line)) => head.probe_recorder(true),
+            Some(_) => head.no_once_closed(lines.len() < MAX_PROBED_LINES),
         }
     },
     ..KERNEL
 };
 
 /// Recognises the kernel's messages: the first line has their form, most of the first lines do, and one of them is surely the
-/// kernel's. A log with such lines in it is a log.
+/// kernel's. A log with such lines in it is a log, and so is one whose lines have stamps of syslog's form: its first line of
+/// NCCL decides, so that a pipe that rests behind it need not wait.
 fn probe_kernel(head: &InputHead<'_>) -> ProbeAnswer {
     if journal::is_journal(head.first_line()) {
         return head.probe_recorder(true);
@@ -55,7 +51,7 @@ fn probe_kernel(head: &InputHead<'_>) -> ProbeAnswer {
     let Some(first) = lines.first() else {
         return head.no_once_closed(true);
     };
-    if parse_kernel_line(first).is_none() {
+    if parse_kernel_line(first).is_none() || has_nccl_line(&lines) {
         return ProbeAnswer::No;
     }
     let formed = || lines.iter().filter_map(|line| parse_kernel_line(line));
@@ -64,6 +60,11 @@ fn probe_kernel(head: &InputHead<'_>) -> ProbeAnswer {
         true => head.probe_recorder(true),
         false => head.no_once_closed(lines.len() < MAX_PROBED_LINES),
     }
+}
+
+/// True for lines of a log of NCCL's.
+fn has_nccl_line(lines: &[&[u8]]) -> bool {
+    lines.iter().any(|line| has(line, b" NCCL "))
 }
 
 /// Reads the messages of some bytes.
