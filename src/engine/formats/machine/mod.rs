@@ -41,8 +41,8 @@ pub(super) const TOOLS: InputFormat = InputFormat {
 };
 
 /// Recognises the kernel's messages: the first line has their form, most of the first lines do, and one of them is surely the
-/// kernel's. A log with such lines in it is a log, and so is one whose lines have stamps of syslog's form: its first line of
-/// NCCL decides, so that a pipe that rests behind it need not wait.
+/// kernel's. A log with such lines in it is a log, and so is a log with stamps of syslog's form: its first line of NCCL
+/// decides.
 fn probe_kernel(head: &InputHead<'_>) -> ProbeAnswer {
     if journal::is_journal(head.first_line()) {
         return head.probe_recorder(true);

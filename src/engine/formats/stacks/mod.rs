@@ -103,8 +103,8 @@ fn probe_text(
 }
 
 /// True for a line with the time or the rank, which a script prints before the stacks, for one that names the tool,
-/// as of a program that dumps its own stacks, and for a person's label or fence. Any other line is a log's: a pipe
-/// that rests behind it would wait.
+/// as of a program that dumps its own stacks, and for a person's label or fence. Any other line is a log's, and a
+/// pipe of a log is not to wait.
 fn may_come_before(line: &str) -> bool {
     let names_tool = ["py-spy", "Pyspy"].iter().any(|tool| line.contains(tool));
     let is_label = line.is_empty() || line.ends_with(':') || line.starts_with("```");

@@ -10,7 +10,7 @@ use serde::Deserialize;
 pub(super) fn read_py_spy(text: &str) -> Vec<ProcessStacks> {
     let mut all: Vec<ProcessStacks> = Vec::new();
     let mut rank = None;
-    // The processes whose last thread the next frame belongs to.
+    // The next frame belongs to the last thread of each of these processes.
     let mut open = 0..0;
     let mut has_frames = true;
     for (line, number) in text.lines().zip(0..) {
