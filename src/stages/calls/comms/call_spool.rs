@@ -50,19 +50,22 @@ impl CallSpool {
         }
     }
 
-    /// Adds a chunk's calls.
+    /// True if the next chunk's calls can be held in memory.
+    pub(super) fn has_room_for(&self, records: &ChunkRecords) -> bool {
+        self.chunks.is_empty() || self.bytes.saturating_add(records.bytes()) <= self.most
+    }
+
+    /// Adds a chunk's calls. What goes into the file is as it is now.
     ///
     /// # Errors
     /// The temporary file cannot be written.
-    pub(super) fn push(&mut self, records: ChunkRecords) -> Result<()> {
-        let bytes = records.bytes();
-        if self.chunks.is_empty() || self.bytes.saturating_add(bytes) <= self.most {
-            self.bytes += bytes;
-            self.chunks
-                .push_back(SpooledChunk::Memory(Arc::new(records)));
+    pub(super) fn push(&mut self, records: Arc<ChunkRecords>) -> Result<()> {
+        if self.has_room_for(&records) {
+            self.bytes += records.bytes();
+            self.chunks.push_back(SpooledChunk::Memory(records));
             return Ok(());
         }
-        let text = postcard::to_stdvec(&records).map_err(|e| spool_error(&e))?;
+        let text = postcard::to_stdvec(&*records).map_err(|e| spool_error(&e))?;
         let later = match &mut self.later {
             Some(later) => later,
             none => none.insert(SpoolFile {
@@ -183,7 +186,7 @@ mod tests {
             let mut gone = 0;
             for (push, asked) in pushed {
                 if push {
-                    held.push(records(next)).unwrap();
+                    held.push(Arc::new(records(next))).unwrap();
                     twin.push_back(next);
                     next += 1;
                 } else {

@@ -5,8 +5,9 @@
 
 use super::limits::{ROW_CHUNK_BYTES, ROWS_PER_BLOCK, THREADS_PER_CHUNK};
 use super::order::{ChunkRun as Calls, WholeLogOrder};
-use super::records::{CallInGap, CallSequences, ChunkRecords, RecordBuffers};
+use super::records::{CallInGap, ChunkRecords, RecordBuffers};
 use super::row_workers::{RowTask, RowTaskQueue};
+use super::sequences::CallSequences;
 use super::text::{RowTextBuffer, SpeakerCache, SpeakerColumns};
 use super::{CommsRowOrder, CommsRowSink, LogPlan, RowForm, SecondWalk};
 use crate::count::calls::Options as Read;
@@ -310,7 +311,8 @@ impl ChunkNumbering<'_> {
         let mut to = MergedNumbers::default();
         let part = log.add_chunk(scanned, self.merged, &mut to);
         let (gap, mut records) = (part.gap, part.visit);
-        records.offset_sequences(&to, self.merged, self.seqs);
+        records.set_merged_members(&to);
+        records.number_in_sequences(self.merged, self.renamed, self.seqs);
         records.place_in_gaps(gap, &to, &mut self.gaps);
         if let Some(served) = &mut self.served {
             records.set_served_choices(self.merged, served);

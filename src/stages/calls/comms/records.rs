@@ -2,6 +2,7 @@
 
 use super::limits::GAP_OF_ITS_LINE;
 use super::order::OrderedChunk;
+use super::sequences::{self, CallNumbers, CallSequences, CommSequenceKey, MessagePeer};
 use crate::count::calls::LOG_SOURCE;
 use crate::grammar::values::{Datatype, OpKind, RedOp, has_redop, has_root};
 use crate::log::placement::GapCursor;
@@ -16,23 +17,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::mem::{size_of, size_of_val};
 use std::ops::Range;
-use std::sync::Arc;
-
-/// How many calls each (process, communicator) made so far; Send and Recv apart, per peer.
-pub(super) type CallSequences = FxHashMap<CommSequenceKey, SequenceCount>;
-
-/// A sequence's number of calls before the chunk in hand and after it.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct SequenceCount {
-    now: u64,
-    next: u64,
-}
-
-/// Send or not, and the peer; `None` for collectives.
-pub(super) type MessagePeer = Option<(bool, i64)>;
-
-/// The process, the communicator, its identity, and for Send and Recv which and the peer.
-pub(super) type CommSequenceKey = (u32, u64, u32, MessagePeer);
+use std::sync::{Arc, OnceLock};
 
 /// A call of a chunk, small.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -82,7 +67,7 @@ pub(super) struct ChunkRecords {
     /// Once placed: the gap of the log at which the chunk begins.
     first_gap: u32,
     /// The sequences that calls of this chunk belong to: by member, and for Send and Recv by
-    /// peer. How many calls each has here; once merged, how many it had before.
+    /// peer. How many calls each has here.
     sequences: Vec<((u32, MessagePeer), u64)>,
     #[serde(skip)]
     sequence_of: FxHashMap<(u32, MessagePeer), u32>,
@@ -99,6 +84,9 @@ pub(super) struct ChunkRecords {
     /// Stamps of torn and of unwrapped lines, after the chunk's bytes.
     times: Vec<u8>,
     len: usize,
+    /// Set behind a shared pointer: a chunk waits for its numbers together with its rows.
+    #[serde(with = "sequences::once_set")]
+    numbers: OnceLock<CallNumbers>,
 }
 
 impl LogVisitor for ChunkRecords {
@@ -165,6 +153,7 @@ impl ChunkRecords {
             is_torn: false,
             times: Vec::new(),
             len: bytes.len(),
+            numbers: OnceLock::new(),
         }
     }
 
@@ -251,61 +240,58 @@ impl ChunkRecords {
         at
     }
 
-    /// Turns each sequence's number of calls into the number it had before this chunk. A process
-    /// with glued names before goes on with the calls of these.
-    pub(super) fn offset_sequences(
-        &mut self,
-        to: &MergedNumbers,
+    /// Keeps what the merged numbers of the chunk's members are.
+    pub(super) fn set_merged_members(&mut self, to: &MergedNumbers) {
+        self.members.clone_from(&to.members);
+    }
+
+    /// Numbers the calls in their sequences, after all chunks before. A process whose name has other text glued
+    /// to it in `renamed` goes on with the calls of the one that it is.
+    pub(super) fn number_in_sequences(
+        &self,
         merged: &MergedMembers,
+        renamed: &FxHashMap<u32, u32>,
         seqs: &mut CallSequences,
     ) {
-        self.members.clone_from(&to.members);
-        let key = |(member, peer): (u32, MessagePeer)| {
-            let member = self.members[member as usize];
+        seqs.join_renamed(renamed);
+        // A process that changed its device has two members for one communicator.
+        let mut keys: FxHashMap<CommSequenceKey, usize> = FxHashMap::default();
+        let number_of = |((member, peer), _): &((u32, MessagePeer), u64)| {
+            let member = self.members[*member as usize];
             let member = merged.origins.members.get(member);
             let process = merged.origins.places.get(member.place).process;
-            (process, member.comm, member.identity, peer)
+            let process = renamed.get(&process).copied().unwrap_or(process);
+            let next = keys.len();
+            let key = (process, member.comm, member.identity, *peer);
+            *keys.entry(key).or_insert(next)
         };
-        // A process that changed its device has two members for one communicator, and a torn call comes in
-        // between others: then the numbers of this chunk are counted anew.
-        let mut numbers: FxHashMap<CommSequenceKey, usize> = FxHashMap::default();
-        let mut keys = Vec::with_capacity(self.sequences.len());
-        let mut counts = Vec::with_capacity(self.sequences.len());
-        for (of, _) in &self.sequences {
-            let next = numbers.len();
-            let key = key(*of);
-            let number = *numbers.entry(key).or_insert(next);
-            keys.push((key, number));
-            counts.push(0_u64);
-        }
-        if numbers.len() < keys.len() || self.is_torn {
-            for record in &mut self.list {
-                let count = &mut counts[keys[record.sequence as usize].1];
-                record.seq = *count;
+        let numbers: Vec<usize> = self.sequences.iter().map(number_of).collect();
+        let mut here = vec![0_u64; keys.len()];
+        let mut counted_again = Vec::new();
+        // A torn call comes in between others.
+        if keys.len() < numbers.len() || self.is_torn {
+            let count = |record: &CallRecord| {
+                let count = &mut here[numbers[record.sequence as usize]];
                 *count += 1;
-            }
-            for ((_, number), (_, calls)) in keys.iter().zip(&mut self.sequences) {
-                *calls = counts[*number];
-            }
-        }
-        let mut renamed = None;
-        // Sequences of one key have one number before, and advance it once.
-        for ((key, _), (_, calls)) in keys.iter().zip(&mut self.sequences) {
-            if !seqs.contains_key(key) {
-                let renamed = renamed.get_or_insert_with(|| merged.renamed_processes());
-                let calls = count_calls_of_glued_names(key, renamed, seqs);
-                let (now, next) = (calls, calls);
-                seqs.insert(*key, SequenceCount { now, next });
-            }
-            let before = seqs.entry(*key).or_default();
-            let here = std::mem::replace(calls, before.now);
-            before.next = before.now + here;
-        }
-        for (key, _) in &keys {
-            if let Some(seq) = seqs.get_mut(key) {
-                seq.now = seq.next;
+                *count - 1
+            };
+            counted_again = self.list.iter().map(count).collect();
+        } else {
+            for (number, (_, calls)) in numbers.iter().zip(&self.sequences) {
+                here[*number] = *calls;
             }
         }
+        let mut before_of = vec![0; keys.len()];
+        for (key, number) in keys {
+            let made = seqs.made.entry(key).or_default();
+            before_of[number] = *made;
+            *made += here[number];
+        }
+        let before = numbers.iter().map(|number| before_of[*number]).collect();
+        let _ = self.numbers.set(CallNumbers {
+            before,
+            counted_again,
+        });
     }
 
     /// Gives each call the gap of the log that it was made in; the chunk's first one is `gap`.
@@ -345,6 +331,11 @@ impl ChunkRecords {
             lines.push((self.first_gap + gap, at));
         }
         lines
+    }
+
+    /// True once its calls are numbered.
+    pub(super) fn is_numbered(&self) -> bool {
+        self.numbers.get().is_some()
     }
 
     /// The calls `range`, each with the gap that it was made in.
@@ -418,8 +409,13 @@ impl ChunkRecords {
         };
         let ops: Vec<_> = (0..self.ops.len()).map(op).collect();
         let mut step = (u32::MAX, None);
+        let numbers = self.numbers.get();
         calls.map(move |(call, gap)| {
             let r = &self.list[call];
+            let seq = numbers.map(|numbers| {
+                let here = numbers.counted_again.get(call).copied().unwrap_or(r.seq);
+                numbers.before[r.sequence as usize] + here
+            });
             let (op, has_redop, has_root) = ops[r.op as usize];
             let gap = match gap {
                 GAP_OF_ITS_LINE => self.first_gap + r.gap,
@@ -439,7 +435,7 @@ impl ChunkRecords {
                 step: step.1,
                 time,
                 tid: r.tid,
-                seq: Some(self.sequences[r.sequence as usize].1 + r.seq),
+                seq,
                 op_count: Some(r.op_count),
                 op,
                 count: Some(r.count),
@@ -469,16 +465,4 @@ impl OrderedChunk for Arc<ChunkRecords> {
     fn process_of_call(&self, call: usize) -> u32 {
         self.gaps[call]
     }
-}
-
-/// The calls of a sequence by processes that are known by now to be the key's, as other text was glued to their names.
-fn count_calls_of_glued_names(
-    key: &CommSequenceKey,
-    renamed: &FxHashMap<u32, u32>,
-    seqs: &CallSequences,
-) -> u64 {
-    let (process, comm, identity, peer) = *key;
-    let glued = renamed.iter().filter(|(_, real)| **real == process);
-    let calls = glued.filter_map(|(&at, _)| Some(seqs.get(&(at, comm, identity, peer))?.now));
-    calls.sum()
 }

@@ -3,13 +3,14 @@
 //! A pipe is walked once, so calls are held as records until they can be written. The last ones are written
 //! when the log has ended. Then the written steps are checked: a later line may have changed them.
 
+mod late_numbering;
 mod written;
 
 use super::call_spool::CallSpool;
 use super::limits::GAP_OF_ITS_LINE;
 use super::log_rows::WantedRows;
 use super::order::{CallGap, ChunkCall, KnownPlaces as Knows, LiveRowOrder as InOrder};
-use super::records::{CallInGap, CallSequences, ChunkRecords};
+use super::records::{CallInGap, ChunkRecords};
 use super::text::{RowTextBuffer, SpeakerCache, SpeakerColumns};
 use super::{CommsRowOrder, Options, report_missing, report_placement};
 use crate::count::calls::{Options as Read, Progress};
@@ -26,6 +27,7 @@ use crate::report::Report;
 use crate::source::InputName;
 use crate::stages::survey::{LogSurvey, SurveyBuilder};
 use crate::stages::{self, InputStage};
+use late_numbering::LateNumbering;
 use rustc_hash::FxHashMap;
 use std::io::Write;
 use std::sync::Arc;
@@ -52,10 +54,10 @@ pub(super) fn write_pipe_rows(
         writer: PipeWriter {
             held: CallSpool::new(options.hold),
             order: InOrder::new(options.order.max_row_move()),
-            seqs: CallSequences::default(),
             rows: WrittenRows {
                 read,
                 options,
+                numbering: LateNumbering::default(),
                 out: HeadedRowText {
                     to: out,
                     header: Some(options.form.header_text()),
@@ -232,18 +234,24 @@ impl<G: Fn(u32, u32) -> (CallGap, u32)> Knows for CallPositions<'_, G> {
 struct PipeWriter<'r> {
     held: CallSpool,
     order: InOrder<Arc<ChunkRecords>>,
-    seqs: CallSequences,
     rows: WrittenRows<'r>,
 }
 
 impl PipeWriter<'_> {
     fn add_records(&mut self, mut records: ChunkRecords, part: &MergedChunk<'_, ()>) -> Result<()> {
-        records.offset_sequences(part.to, part.merged, &mut self.seqs);
+        records.set_merged_members(part.to);
         records.set_merged_processes(part.gap, part.to);
-        match records.len() {
-            0 => Ok(()),
-            _ => self.held.push(records),
+        if records.len() == 0 {
+            return Ok(());
         }
+        let records = Arc::new(records);
+        let numbering = &mut self.rows.numbering;
+        numbering.push(Arc::clone(&records));
+        if !self.held.has_room_for(&records) {
+            let renamed = part.merged.renamed_processes();
+            numbering.number_until(&records, part.merged, &renamed);
+        }
+        self.held.push(records)
     }
 
     /// True if no call waits from before the last checkpoint.
@@ -380,6 +388,7 @@ impl<'w, 'r> RowBatch<'w, 'r> {
             return Ok(());
         };
         let (merged, renamed) = (self.merged, &self.renamed);
+        self.rows.numbering.number_until(&records, merged, renamed);
         let speaker = |&m: &u32| self.speakers.find_speaker(merged, merged, renamed, m);
         let own: Vec<Arc<SpeakerColumns>> = records.members().iter().map(speaker).collect();
         for (member, speaker) in records.members().iter().zip(&own) {

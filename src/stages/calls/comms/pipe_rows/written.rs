@@ -1,5 +1,6 @@
 //! The rows that were written, to find out whether their steps change later.
 
+use super::late_numbering::LateNumbering;
 use crate::count::calls::Options as Read;
 use crate::error::{Error, Result};
 use crate::filter::FilterWatch;
@@ -131,6 +132,7 @@ pub(super) struct WrittenRows<'r> {
     pub(super) ranks: WrittenRanks,
     pub(super) read: &'r Read,
     pub(super) options: &'r Options,
+    pub(super) numbering: LateNumbering,
     pub(super) out: HeadedRowText<'r>,
     /// By process.
     pub(super) made: Vec<WrittenCalls>,
