@@ -4,12 +4,18 @@
 /// pipe must not wait for more.
 pub(in crate::source) const ENCODING_HEAD_BYTES: usize = 32;
 
-/// ASCII bytes in a row that no text in UTF-16 has: half of its bytes are of other values, also where its letters
-/// are Chinese.
-pub(super) const MIN_OTHER_TEXT_BYTES: usize = 32;
+/// Units of UTF-16 in a row, each of two ASCII bytes, that are text of another encoding: of a Chinese text's letters
+/// about a quarter look so.
+pub(super) const MIN_OTHER_TEXT_UNITS: usize = 16;
+
+/// The same with a line's end among their bytes, which one letter in some hundreds has.
+pub(super) const MIN_OTHER_LINE_UNITS: usize = 8;
 
 /// Letters of UTF-16 that show a line among bytes to be UTF-16.
 pub(super) const MIN_UTF16_LETTERS: usize = 8;
 
 /// Packed bytes that are read at a time.
 pub(super) const PACKED_READ_BYTES: usize = 64 << 10;
+
+/// Bytes of UTF-16 that are read at a time.
+pub(super) const TEXT_READ_BYTES: usize = 64 << 10;

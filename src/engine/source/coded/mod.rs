@@ -1,6 +1,7 @@
 //! Inputs with bytes that are not their text: packed, or in UTF-16.
 
 mod limits;
+mod mixed_text;
 mod packed;
 mod utf16;
 
@@ -30,7 +31,7 @@ pub(super) fn decode_text(
     let codec = PackCodec::detect_codec(&magic);
     let whole = Box::new(Cursor::new(magic).chain(bytes));
     let unpacked = packed::open_unpacker(codec, whole, damage)?;
-    let (reader, is_utf16) = utf16::decode_utf16(unpacked, damage)?;
+    let (reader, is_utf16) = utf16::decode_utf16(unpacked)?;
     Ok(DecodedText {
         reader,
         is_packed: codec.is_some(),

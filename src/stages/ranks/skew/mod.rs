@@ -182,8 +182,10 @@ struct SkewSummary {
     step: i64,
     late: lateness::LatenessByRank,
     clocks: align::HostClocks,
-    /// Calls with times by clocks that begin with each process.
+    /// Calls with times by clocks that begin with each process, which were aligned.
     own_clock_calls: u64,
+    /// The same by clocks that agree with each other as they are.
+    own_clocks_agree: u64,
     latencies: latency::LatencyByOp,
 }
 
@@ -218,6 +220,13 @@ impl SkewSummary {
                 "the clocks of processes begin with each process: they are aligned by the median of {} of \
                  them, so that a rank which is always late by as much looks in time",
                 count_phrase(self.own_clock_calls, "call")
+            ));
+        }
+        if self.own_clocks_agree > 0 {
+            report.note(&format!(
+                "the clocks of processes begin with each process, and no call of {} contradicts that they began \
+                 together: they are taken as they are",
+                self.own_clocks_agree
             ));
         }
         if options.from == ArrivalSource::Starts {

@@ -169,6 +169,31 @@ fn clocks_that_begin_with_each_process_are_aligned_by_the_calls_of_both() {
     );
 }
 
+/// Rows with durations, by clocks that began together or not: rank 1 is always 2 ms late.
+#[test]
+fn clocks_that_begin_with_each_process_are_believed_until_a_call_contradicts_them() {
+    for (apart, late) in [(0, 2000), (500, 0)] {
+        let head = "pid,rank,comm_id,seq,op,count,datatype,start_ns,dur_ns,clock\n".to_owned();
+        let row = |rank: i64, seq: i64| {
+            let start = 30 * MS * seq + rank * (2 + apart) * MS;
+            let dur = (5 - 2 * rank) * MS;
+            format!(
+                "{},{rank},0x9f3b,{seq},AllReduce,64,fp32,{start},{dur},plugin\n",
+                100 + rank
+            )
+        };
+        let rows = [0, 1].map(|rank| (0..13).map(move |seq| row(rank, seq)).collect::<String>());
+        let options = Options::default();
+        let mut taken = SkewBuilder::default();
+        let mut feed = TableFeed::new(|row: &Row<'_>| taken.add_row(row, &options));
+        feed.write_all((head + &rows.concat()).as_bytes()).unwrap();
+        drop(feed);
+        let grid = taken.finish_rows(&options).late.to_grid(options.late_ns);
+        let shown = shown(&grid, &["rank", "max_us"]);
+        assert_eq!(shown[1], format!("1 | {late}"), "{apart}");
+    }
+}
+
 #[test]
 fn the_latency_of_a_call_is_the_least_duration_of_its_ranks() {
     let options = Options {

@@ -41,6 +41,15 @@ pub(super) struct SkewCall {
 }
 
 impl SkewCall {
+    /// Returns by how much the first rank's end is after the last rank's beginning, ns. Below 0 the clocks contradict
+    /// a call that keeps its ranks together.
+    pub(super) fn overlap_ns(&self) -> Option<i64> {
+        let end = |came: &RankArrival| Some(came.ns.saturating_add_unsigned(came.dur_ns?));
+        let first_end = self.came.iter().filter_map(end).min()?;
+        let last = self.came.iter().map(|came| came.ns).max()?;
+        Some(first_end.saturating_sub(last))
+    }
+
     /// True if all ranks have come.
     pub(super) fn is_whole(&self) -> bool {
         self.nranks.is_some_and(|n| self.came.len() >= n as usize)
