@@ -159,19 +159,34 @@ pub(super) fn read_signal_handler<'a>(
 }
 
 /// UCX's handler of signals: `[n1:81:0:99] Caught signal 11 (Segmentation fault: ...)`, of a host, a process, a
-/// number and a thread.
+/// number and a thread, which may be cut off.
 pub(super) fn read_ucx_signal<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
     let (rest, number) = dec_i32(behind).ok()?;
-    let name = &before[memchr::memrchr(b'[', before)? + 1..];
-    let colon = memchr::memchr(b':', name)?;
-    let (_, pid) = dec_u64(&name[colon + 1..]).ok()?;
-    let who = ProcessOfLine {
-        pid: Some(pid),
-        host: Some(&name[..colon]),
-        ..process_of_line(before)
-    };
-    rest.starts_with(b" (")
+    let mut who = process_of_line(before);
+    if let Some(name) = before.strip_suffix(b"] ") {
+        let name = &name[memchr::memrchr(b'[', name)? + 1..];
+        let colon = memchr::memchr(b':', name)?;
+        let (_, pid) = dec_u64(&name[colon + 1..]).ok()?;
+        (who.pid, who.host) = (Some(pid), Some(&name[..colon]));
+    }
+    let is_whole =
+        rest.starts_with(b" (") && before.last().is_none_or(|last| b" \t".contains(last));
+    is_whole
         .then(|| report_process_failure(FailureCause::Signal(number), who))
+        .flatten()
+}
+
+/// The names of signals that a crash ends with, without `SIG`.
+const CRASH_SIGNALS: [&[u8]; 5] = [b"ILL", b"ABRT", b"BUS", b"FPE", b"SEGV"];
+
+/// A crash with a signal that gdb or Abseil's handler names: `SIGSEGV, Segmentation fault.`, `SIGSEGV received at time=`.
+pub(super) fn read_named_signal<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    let rest = CRASH_SIGNALS
+        .iter()
+        .find_map(|name| behind.strip_prefix(*name))?;
+    let is_report = rest.starts_with(b", ") || rest.starts_with(b" received at time=");
+    is_report
+        .then(|| report_process_failure(FailureCause::Crash, process_of_line(before)))
         .flatten()
 }
 

@@ -14,6 +14,8 @@
 //! mpirun noticed that process rank 1 with PID 0 on node n1 exited on signal 6 (Aborted).
 //! [n1:81] Signal: Segmentation fault (11)                                             Open MPI, a stack after it
 //! [n1:81:0:99] Caught signal 11 (Segmentation fault: address not mapped to object)     UCX, a stack after it
+//! Thread 1 "python" received signal SIGSEGV, Segmentation fault.                        gdb
+//! *** SIGSEGV received at time=1700000000 on cpu 3 ***                                  Abseil, as in Ray
 //! Worker PID: 81 Worker exit type: SYSTEM_ERROR Worker exit detail: ...                 Ray
 //! HW Exception by GPU node-9 (Agent handle: 0x5) reason :GPU Hang                       ROCm
 //! Out of memory: Killed process 81 (python) total-vm:8kB                                the kernel
@@ -40,6 +42,7 @@ mod exception;
 mod launcher;
 mod relayed_error;
 mod setup_failure;
+mod stack;
 mod success;
 
 use crate::token::{dec_u32, dec_u64};
@@ -48,6 +51,7 @@ use memchr::memmem;
 pub use relayed_error::{LastWarn, RelayedError, find_relayed_error, read_last_warn_line};
 use serde::{Deserialize, Serialize};
 pub use setup_failure::{SetupFailure, find_setup_failure};
+pub use stack::{KernelAssertion, NcclFrame};
 use std::sync::LazyLock;
 
 /// How a job, or one of its processes, ended.
@@ -59,6 +63,10 @@ pub enum EndingLine<'a> {
     Failed(ProcessFailure<'a>),
     /// Python begins to report an exception; the exception's own line follows.
     Traceback(ProcessOfLine<'a>),
+    /// A frame of a stack, in NCCL's code.
+    NcclFrame(NcclFrame<'a>),
+    /// An assertion of a kernel that did not hold.
+    KernelAssertion(KernelAssertion<'a>),
     /// Part of a launcher's report of one process: the line with its end follows.
     Part(LauncherReport<'a>),
     /// Part of an exception's text: NCCL's last WARN follows, on this line or on the next.
@@ -188,6 +196,9 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
         "Traceback (most recent call last)",
         exception::read_traceback,
     ),
+    ("\", line ", stack::read_python_frame),
+    ("()  /", stack::read_source_frame),
+    ("] Assertion `", stack::read_kernel_assertion),
     ("Error", exception::read_exception),
     ("Exception", exception::read_exception),
     ("KeyboardInterrupt", exception::read_exception),
@@ -228,7 +239,9 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     ("exited on signal ", launcher::read_mpirun_signal),
     ("exited with non-zero status", exception::read_crash),
     ("] Signal: ", launcher::read_signal_handler),
-    ("] Caught signal ", launcher::read_ucx_signal),
+    ("Caught signal ", launcher::read_ucx_signal),
+    (" received signal SIG", launcher::read_named_signal),
+    ("*** SIG", launcher::read_named_signal),
     ("Worker exit type: SYSTEM_ERROR", launcher::read_ray_exit),
     ("HW Exception by GPU node", exception::read_crash),
     ("Memory access fault by GPU node", exception::read_crash),
@@ -293,6 +306,9 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
 /// The words of Python's report of a crash. A bar of progress may be in front of them.
 pub const FATAL_PYTHON_ERROR: &str = "Fatal Python error: ";
 
+/// The longest label of a scheduler.
+const MAX_LABEL_BYTES: usize = 64;
+
 /// How much of a line is looked at.
 const MAX_ENDING_LINE_BYTES: usize = 4096;
 
@@ -320,7 +336,8 @@ pub fn find_ending(line: &[u8]) -> Option<EndingLine<'_>> {
 
 /// Returns the rank that a line is from, by the prefix of PyTorch or a launcher: `[rank3]:` of PyTorch and
 /// torchrun, `[default3]:` of torchrun (a rank of the host), `[1,3]<stderr>:` of mpirun, `3: ` of srun; or the
-/// process, `(RayWorkerWrapper pid=8, ip=10.0.0.1)` of Ray, `(VllmWorker rank=3 pid=8)` of vLLM.
+/// process, `(RayWorkerWrapper pid=8, ip=10.0.0.1)` of Ray, `(VllmWorker rank=3 pid=8)` of vLLM,
+/// `[2025-03-04 05:06:07 TP3]` of SGLang.
 pub fn process_of_line(line: &[u8]) -> ProcessOfLine<'_> {
     let rank = |word: &[u8]| {
         let at = memmem::find(line, word)? + word.len();
@@ -341,10 +358,36 @@ pub fn process_of_line(line: &[u8]) -> ProcessOfLine<'_> {
         rank: rank(b"[rank")
             .or_else(tagged)
             .or_else(labelled)
-            .or(worker.rank),
+            .or(worker.rank)
+            .or_else(|| read_scheduler_label(line)),
         local_rank: rank(b"[default"),
         ..worker
     }
+}
+
+/// Reads the rank in the name of a worker of vLLM's, `Worker_TP3`, unless there are several such groups.
+fn read_worker_name(name: &[u8]) -> Option<u32> {
+    let is_other = |part: &[u8]| part.starts_with(b"PP") || part.starts_with(b"DP");
+    let mut parts = name.split(|&b| b == b'_');
+    if parts.clone().any(is_other) {
+        return None;
+    }
+    let rank = parts.find_map(|part| part.strip_prefix(b"TP"))?;
+    let (rest, rank) = dec_u32(rank).ok()?;
+    rest.is_empty().then_some(rank)
+}
+
+/// Reads the rank in the label of SGLang's scheduler, `[DATE TIME DP0 TP3]`: all its ranks are in one tensor-parallel
+/// group, unless there are stages of a pipeline.
+fn read_scheduler_label(line: &[u8]) -> Option<u32> {
+    let label = line.strip_prefix(b"[")?;
+    let label = &label[..memchr::memchr(b']', &label[..label.len().min(MAX_LABEL_BYTES)])?];
+    let mut words = label.split(|&b| b == b' ');
+    if words.clone().any(|word| word.starts_with(b"PP")) {
+        return None;
+    }
+    let (rest, rank) = dec_u32(words.find_map(|word| word.strip_prefix(b"TP"))?).ok()?;
+    rest.is_empty().then_some(rank)
 }
 
 /// Reads `(NAME key=value, key=value)` at the beginning of a line, in which the process is one of the values.
@@ -354,6 +397,7 @@ fn read_worker_label(line: &[u8]) -> Option<ProcessOfLine<'_>> {
     let mut worker = ProcessOfLine::default();
     for word in label.split(|b| b" ,".contains(b)) {
         let Some(equals) = memchr::memchr(b'=', word) else {
+            worker.rank = worker.rank.or_else(|| read_worker_name(word));
             continue;
         };
         let value = &word[equals + 1..];

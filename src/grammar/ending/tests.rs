@@ -364,3 +364,106 @@ fn who_ended_and_how_is_told() {
         assert_eq!(find_ending(line.as_bytes()), None, "{line}");
     }
 }
+
+#[test]
+fn what_a_failure_leaves_beside_its_line_is_read() {
+    let read = |line: &str| find_ending(line.as_bytes()).map(|end| format!("{end:?}"));
+    let frame = |function: &'static str, file: &'static str, line| {
+        Some(EndingLine::NcclFrame(NcclFrame {
+            function: function.as_bytes(),
+            file: file.as_bytes(),
+            line,
+        }))
+    };
+    for (line, end) in [
+        (
+            " 2 0x0000000000049b8a proxyOp()  /build/nccl/src/enqueue.cc:180   ",
+            frame("proxyOp", "enqueue.cc", 180),
+        ),
+        (
+            "12 0x0000000000044b36 ncclAllGather()  /src/collectives.cc:26",
+            frame("ncclAllGather", "collectives.cc", 26),
+        ),
+        (
+            "(Worker pid=7) File \"/x/pynccl_wrapper.py\", line 9 in ncclAllReduce",
+            frame("ncclAllReduce", "pynccl_wrapper.py", 9),
+        ),
+        (
+            "13 0x00000000011fd1f3 c10d::allgather()  /t/ops.cpp:9",
+            None,
+        ),
+        ("  File \"/x/model.py\", line 9 in forward", None),
+        ("see \"notes\", line 9, in the middle", None),
+    ] {
+        assert_eq!(find_ending(line.as_bytes()), end, "{line}");
+    }
+    let assertion = "../aten/Gather.cu:14: operator(): block: [0,0,0], thread: [1,0,0] Assertion `i < n` failed.";
+    let expected = EndingLine::KernelAssertion(KernelAssertion {
+        condition: b"i < n",
+        place: b"Gather.cu:14",
+    });
+    assert_eq!(find_ending(assertion.as_bytes()), Some(expected));
+    assert_eq!(read("main.c:14: main: Assertion `i < n` failed."), None);
+    let traced = read("ERROR 01-02 [executor.py:4]   File \"model.py\", line 9, in forward");
+    assert!(traced.unwrap().starts_with("Traceback"));
+}
+
+#[test]
+fn labels_of_serving_programs_name_ranks() {
+    for (line, rank) in [
+        (
+            "[2025-03-04 05:06:07 TP3] Scheduler hit an exception",
+            Some(3),
+        ),
+        ("[2025-03-04 05:06:07 DP1 TP9 EP9] x", Some(9)),
+        ("[2025-03-04 05:06:07 PP1 TP1] x", None),
+        ("[2025-03-04 05:06:07] TP3 is ready", None),
+        ("(Worker_TP2 pid=71) ERROR", Some(2)),
+        ("(VllmWorker TP2 pid=71) ERROR", Some(2)),
+        ("(Worker_DP1_TP2 pid=71) ERROR", None),
+        ("(VllmWorker rank=5 pid=71) ERROR", Some(5)),
+    ] {
+        assert_eq!(process_of_line(line.as_bytes()).rank, rank, "{line}");
+    }
+}
+
+#[test]
+fn handlers_of_signals_report_crashes() {
+    for (line, number) in [
+        (
+            " Caught signal 11 (Segmentation fault: address not mapped)",
+            Some(11),
+        ),
+        ("[n1:81:0:99] Caught signal 7 (Bus error: )", Some(7)),
+        ("It Caught signal by surprise", None),
+    ] {
+        let signal = match find_ending(line.as_bytes()) {
+            Some(EndingLine::Failed(failure)) => match failure.what {
+                FailureCause::Signal(number) => Some(number),
+                _ => None,
+            },
+            _ => None,
+        };
+        assert_eq!(signal, number, "{line}");
+    }
+    for (line, is_crash) in [
+        (
+            "(W pid=3, ip=10.0.0.1) *** SIGSEGV received at time=17 on cpu 3 ***",
+            true,
+        ),
+        (
+            "Thread 1 \"python\" received signal SIGBUS, Bus error.",
+            true,
+        ),
+        (
+            "Thread 1 \"python\" received signal SIGUSR1, User defined signal 1.",
+            false,
+        ),
+    ] {
+        let what = match find_ending(line.as_bytes()) {
+            Some(EndingLine::Failed(failure)) => Some(failure.what),
+            _ => None,
+        };
+        assert_eq!(what == Some(FailureCause::Crash), is_crash, "{line}");
+    }
+}

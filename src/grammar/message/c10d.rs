@@ -15,6 +15,7 @@
 //! ... [Rank 0] NCCL watchdog thread terminated with exception: CUDA error: an illegal memory access was encountered
 //! ... [PG ID 2 PG GUID 9 Rank 2] ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress in monitoring ...    2.2+
 //! ... [PG 3 Rank 0] Heartbeat monitor timed out! Process will be terminated after dumping debug info. workMetaList_.size()=121
+//! [2025-03-04 05:06:07 TP2] Watchdog timeout (self.watchdog_timeout=300)      SGLang's scheduler
 //! ... Warning: WARNING: process group has NOT been destroyed before we destruct ProcessGroupNCCL. On normal program exit, ...   2.4+
 //! ```
 //!
@@ -25,6 +26,7 @@ use super::fingerprint::{DifferingCalls, parse_differing_calls};
 use super::group_member::{GroupMember, find_group_member};
 use super::hccl::{HcclReport, parse_hccl_report};
 use super::horovod::{StalledTensor, parse_stalled_tensors};
+use crate::ending::process_of_line;
 use crate::token::{dec_i64, dec_u64, fraction};
 use aho_corasick::AhoCorasick;
 use memchr::memmem::{self, Finder};
@@ -49,6 +51,8 @@ pub enum C10dMessage<'a> {
     Exception(C10dException<'a>),
     /// The watchdog itself makes no progress: a call of CUDA or NCCL does not return.
     Stuck(C10dStuck<'a>),
+    /// The watchdog of SGLang's scheduler: it finished no batch in time.
+    NoBatch(C10dStuck<'a>),
     /// The process leaves in the ordinary way, and did not destroy the process group.
     NotDestroyed(GroupMember<'a>),
 }
@@ -64,7 +68,7 @@ impl<'a> C10dMessage<'a> {
             C10dMessage::Stalled(_) => NOBODY,
             C10dMessage::LastWork(last) => last.who,
             C10dMessage::Exception(exception) => exception.who,
-            C10dMessage::Stuck(stuck) => stuck.who,
+            C10dMessage::Stuck(stuck) | C10dMessage::NoBatch(stuck) => stuck.who,
             C10dMessage::NotDestroyed(who) => *who,
         }
     }
@@ -138,11 +142,13 @@ static EXCEPTION: LazyLock<Finder<'static>> =
 static STUCK: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"watchdog got stuck for "));
 static NO_HEARTBEAT: LazyLock<Finder<'static>> =
     LazyLock::new(|| Finder::new(b"Heartbeat monitor timed out"));
+static NO_BATCH: LazyLock<Finder<'static>> =
+    LazyLock::new(|| Finder::new(b"atchdog timeout (self.watchdog_timeout="));
 static NOT_DESTROYED: LazyLock<Finder<'static>> =
     LazyLock::new(|| Finder::new(b"process group has NOT been destroyed before we destruct"));
 
 /// Each line of this module has one of these words. Most lines have none, and one search shows that.
-const C10D_ANCHORS: [&str; 21] = [
+const C10D_ANCHORS: [&str; 22] = [
     "CCL(",
     "ast enqueued ",
     "watchdog thread terminated with exception: ",
@@ -164,6 +170,7 @@ const C10D_ANCHORS: [&str; 21] = [
     "EJ00",
     "EE1002",
     "EE9999",
+    "atchdog timeout (self.watchdog_timeout=",
 ];
 
 /// A line of the watchdog, wherever it begins.
@@ -200,6 +207,13 @@ fn parse_anchored_line(line: &[u8]) -> Option<C10dMessage<'_>> {
         let who = find_group_member(&line[..at]);
         let seconds = seconds.and_then(|rest| Some(dec_u64(rest).ok()?.1));
         return Some(C10dMessage::Stuck(C10dStuck { who, seconds }));
+    }
+    if let Some(at) = NO_BATCH.find(line) {
+        let global = process_of_line(line).rank;
+        let who = GroupMember { global, ..NOBODY };
+        let seconds = dec_u64(&line[at + NO_BATCH.needle().len()..]).ok();
+        let seconds = seconds.map(|(_, seconds)| seconds);
+        return Some(C10dMessage::NoBatch(C10dStuck { who, seconds }));
     }
     if let Some(at) = NOT_DESTROYED.find(line) {
         return Some(C10dMessage::NotDestroyed(find_group_member(&line[..at])));

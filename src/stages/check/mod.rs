@@ -51,7 +51,7 @@ use crate::stages::net::fact::NetFactKind;
 use crate::stages::net::table::{self, NetFacts};
 use answer::{actors, coverage::LineKinds, expect::LogFacts, judged::JudgedParts, summary};
 use dumps::FlightDumps;
-use finding::{Confidence, Evidence, Finding, Kind, LineSpot, Reason, Severity, WarnKind};
+use finding::{About, Confidence, Evidence, Finding, Kind, LineSpot, Reason, Severity, WarnKind};
 use live::LiveStates;
 use log::first_failure::FailureEvidence;
 pub(crate) use log::first_failure::failed_process::correct_end_advice;
@@ -319,7 +319,22 @@ fn complete_findings(
     evidence::resolve_evidence(findings, &seen.inputs, open)?;
     log::job_stage::note_stages(findings, seen);
     known_bugs::note_known_bugs(findings, seen.net.nccl_versions());
-    findings.sort_by(|a, b| severity_order(a).cmp(&severity_order(b)));
+    // Of the failures of known processes the first is the cause, whether a program or a watchdog reports it.
+    let is_of_process = |finding: &Finding| {
+        let About { pid, rank, .. } = &finding.about;
+        let is_known = pid.is_some() || rank.is_some();
+        is_known && matches!(finding.kind, Kind::RankException | Kind::WatchdogException)
+    };
+    let surest = findings
+        .iter()
+        .filter(|f| is_of_process(f))
+        .map(|f| f.sure)
+        .min();
+    findings.sort_by_key(|finding| {
+        let (severity, sure, first, id) = severity_order(finding);
+        let surest = surest.filter(|_| is_of_process(finding));
+        (severity, surest.unwrap_or(sure), first, id)
+    });
     Ok(())
 }
 

@@ -171,3 +171,88 @@ fn functions_that_fail_while_connections_are_taken_down_are_no_error() {
         )
     );
 }
+
+/// A crash is named by what stands around it: the place in NCCL's code, the rank whose connections closed.
+#[test]
+fn a_crash_names_its_place_and_its_process() {
+    let says = |log: &str| {
+        let out = feed("nccl-check", &["-q", "--format", "csv"], log).calm();
+        Csv::of(&out).pick(&["severity", "finding", "says"])
+    };
+    let closed = |by: u32| {
+        format!("n1:{by}:9 [{by}] NCCL INFO [Service thread] Connection closed by localRank 2\n")
+    };
+    let stack = " 0 0x0000000000042520 __sigaction()  ???:0\n 1 0x0000000000049b8a proxyOp()  /b/nccl/src/enqueue.cc:180\n \
+                 2 0x0000000000044b36 ncclAllGather()  /b/nccl/src/collectives.cc:26\n";
+    assert_eq!(
+        says(&format!(
+            " Caught signal 11 (Segmentation fault: address not mapped)\n{stack}"
+        )),
+        [
+            "error rank_crashed a process crashed with signal 11 (SIGSEGV) in NCCL's proxyOp (enqueue.cc:180)"
+        ]
+    );
+    assert_eq!(
+        says(&format!(
+            "{stack}Fatal Python error: Segmentation fault\n{}{}",
+            closed(0),
+            closed(1)
+        ))[0],
+        "error rank_crashed local rank 2 of n1 crashed in NCCL's proxyOp (enqueue.cc:180): Fatal Python error: \
+         Segmentation fault"
+    );
+    // Python's report follows that of another handler, and its frames belong to the first line.
+    assert_eq!(
+        says(
+            "(W pid=7, ip=10.0.0.3) *** SIGSEGV received at time=17 on cpu 3 ***\n(W pid=7, ip=10.0.0.3) Fatal Python error: \
+             Segmentation fault\n(W pid=7, ip=10.0.0.3)   File \"/x/pynccl_wrapper.py\", line 9 in ncclAllReduce\n"
+        ),
+        [
+            "error rank_crashed 10.0.0.3:7 crashed in NCCL's ncclAllReduce (pynccl_wrapper.py:9): *** SIGSEGV received at \
+          time=17 on cpu 3 ***"
+        ]
+    );
+    let assertion = "../aten/Gather.cu:14: operator(): block: [0,0,0], thread: [0,0,0] Assertion `i < n` failed.\n";
+    let error = "CUDA error: device-side assert triggered";
+    let watchdog = format!(
+        "[rank2]:[E304 01:21:01 ProcessGroupNCCL.cpp:1595] [PG ID 2 PG GUID 3 Rank 2] Process group watchdog thread terminated \
+         with exception: {error}\n"
+    );
+    let worker = format!(
+        "(VllmWorker rank=3 pid=71) ERROR 03-04 01:21:00 executor.py:374] RuntimeError: {error}\n"
+    );
+    assert_eq!(
+        says(&[&worker[..], assertion, &watchdog].concat()),
+        [
+            format!(
+                "error rank_exception rank 3 (process 71) raised RuntimeError: {error}; the kernel's assertion: i < n (Gather.cu:14)"
+            ),
+            format!("error watchdog_exception PyTorch's watchdog failed on rank 2: {error}"),
+        ]
+    );
+}
+
+/// The schedulers of SGLang that wait are listed; the one among them that printed nothing is named.
+#[test]
+fn a_scheduler_that_does_not_wait_with_the_others_is_named() {
+    let line = |rank: u32| {
+        format!("[2025-03-07 11:56:43 TP{rank}] Watchdog timeout (self.watchdog_timeout=300)\n")
+    };
+    let log = |ranks: &[u32]| ranks.iter().map(|&rank| line(rank)).collect::<String>();
+    let one = "error watchdog_timeout 2";
+    assert_eq!(findings(&log(&[3, 0, 1])).0, [one]);
+    assert_eq!(findings(&log(&[0, 1, 2, 3])).0, ["error watchdog_timeout "]);
+    assert_eq!(findings(&log(&[1, 5])).0, ["error watchdog_timeout "]);
+}
+
+/// Lines that a process wrote before its failure may come after it: those of its beginning do.
+#[test]
+fn lines_that_come_late_do_not_hide_an_exception() {
+    let begin = "n1:71:71 [1] NCCL INFO Bootstrap : Using eth0:10.0.0.3<0>\nn1:71:71 [1] NCCL INFO comm 0x55 rank 1 nranks 2 cudaDev 1 \
+                 busId 6000 commId 0x17 - Init COMPLETE\n";
+    let worker = "(VllmWorker rank=1 pid=71) ERROR 07-09 00:57:28 [executor.py:487]";
+    let error =
+        format!("{worker}   File \"m.py\", line 9, in load\n{worker} RuntimeError: sizes differ\n");
+    let first = |log: String| findings(&log).0[0].clone();
+    assert_eq!(first(format!("{error}{begin}")), "error rank_exception 1");
+}

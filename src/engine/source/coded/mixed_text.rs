@@ -3,7 +3,6 @@
 use super::limits::{
     MIN_OTHER_LINE_UNITS, MIN_OTHER_TEXT_UNITS, MIN_UTF16_LETTERS, TEXT_READ_BYTES,
 };
-use super::utf16::is_ascii_text;
 use std::io::{self, Read};
 
 /// Begins a text, and is no letter of it.
@@ -183,6 +182,10 @@ impl<R: Read> Read for MixedText<R> {
         self.given += n;
         Ok(n)
     }
+}
+
+pub(super) fn is_ascii_text(unit: u16) -> bool {
+    matches!(unit, 0x09 | 0x0a | 0x0d | 0x1b | 0x20..=0x7e)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Text in UTF-16, as the `>` of Windows' PowerShell writes it, read as UTF-8.
 
 use super::limits::{ENCODING_HEAD_BYTES, MIN_UTF16_LETTERS};
-use super::mixed_text::{ByteOrder, MixedText};
+use super::mixed_text::{ByteOrder, MixedText, is_ascii_text};
 use crate::source::read::read_first_bytes;
 use std::io::{self, Cursor, Read};
 
@@ -76,10 +76,6 @@ pub fn contains_utf16_text(line: &[u8]) -> bool {
     let mut pairs = line[first..].chunks_exact(2).take(MIN_UTF16_LETTERS);
     pairs.len() == MIN_UTF16_LETTERS
         && pairs.all(|pair| pair[0] == 0 && is_ascii_text(pair[1].into()))
-}
-
-pub(super) fn is_ascii_text(unit: u16) -> bool {
-    matches!(unit, 0x09 | 0x0a | 0x0d | 0x1b | 0x20..=0x7e)
 }
 
 #[cfg(test)]

@@ -80,6 +80,13 @@ fn life_member(input: &[u8]) -> PResult<'_, (u64, u32, u32)> {
     Ok((i, (comm, rank, nranks)))
 }
 
+/// Returns the rank among those of its host that closed its connection to a process's service thread, at its end or by
+/// a crash (`src/proxy.cc`).
+pub fn read_closed_connection(text: &[u8]) -> Option<u32> {
+    let rank = text.strip_prefix(b"[Service thread] Connection closed by localRank ")?;
+    Some(dec_u32(rank).ok()?.1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@
 
 use super::limits::GAP_OF_ITS_LINE;
 use super::order::OrderedChunk;
-use super::sequences::{self, CallNumbers, CallSequences, CommSequenceKey, MessagePeer};
+use super::sequences::{self, CallSequences, CommSequenceKey, MessagePeer, SequenceNumbers};
 use crate::count::calls::LOG_SOURCE;
 use crate::grammar::values::{Datatype, OpKind, RedOp, has_redop, has_root};
 use crate::log::placement::GapCursor;
@@ -86,7 +86,7 @@ pub(super) struct ChunkRecords {
     len: usize,
     /// Set behind a shared pointer: a chunk waits for its numbers together with its rows.
     #[serde(with = "sequences::once_set")]
-    numbers: OnceLock<CallNumbers>,
+    numbers: OnceLock<SequenceNumbers>,
 }
 
 impl LogVisitor for ChunkRecords {
@@ -288,7 +288,7 @@ impl ChunkRecords {
             *made += here[number];
         }
         let before = numbers.iter().map(|number| before_of[*number]).collect();
-        let _ = self.numbers.set(CallNumbers {
+        let _ = self.numbers.set(SequenceNumbers {
             before,
             counted_again,
         });

@@ -17,7 +17,7 @@ pub(super) struct CallSequences {
 
 /// The numbers of a chunk's calls in their sequences, once these are known.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct CallNumbers {
+pub(super) struct SequenceNumbers {
     /// By sequence of the chunk: how many calls it had before.
     pub(super) before: Vec<u64>,
     /// By call: its number among those of the chunk, where that is not that of its line order.

@@ -1,6 +1,6 @@
 //! Lines that report the end of a process or a job.
 
-use crate::grammar::ending::{FailureCause, ProcessOfLine};
+use crate::grammar::ending::{FailureCause, KernelAssertion, NcclFrame, ProcessOfLine};
 use crate::stages::check::finding::Evidence;
 use crate::stages::check::wording::quote_text;
 use crate::stages::net::net_stage::FirstReportLine;
@@ -22,6 +22,10 @@ pub(super) enum FailureLineText {
     First,
     Host(Box<[u8]>),
     Rank(u32, Option<u32>),
+    /// A function of NCCL's, and its place.
+    NcclFrame(Box<[u8]>),
+    /// What a kernel asserts, and its place.
+    Assertion(Box<[u8]>),
     Failed(FailureCause, ProcessName, Box<[u8]>),
 }
 
@@ -60,11 +64,36 @@ pub(crate) struct ReportedFailure {
     pub(crate) pid: Option<u64>,
     /// The host.
     pub(crate) host: Option<Box<[u8]>>,
+    /// The function of NCCL's in which it crashed, or the assertion of a kernel that its exception is about, with the
+    /// place.
+    pub(crate) inside: Option<Box<[u8]>>,
     /// A launcher lists it among those that it ended, or that failed later.
     pub(crate) listed: bool,
 }
 
 impl ReportedFailure {
+    /// True for a crash, whose stack may be printed before or after it.
+    pub(crate) fn is_crash(&self) -> bool {
+        let is_own = self.says.is_empty();
+        is_own
+            && matches!(
+                self.what,
+                FailureCause::Crash | FailureCause::Signal(4 | 6 | 7 | 8 | 11)
+            )
+    }
+
+    /// True for a second report of the same crash.
+    pub(super) fn repeats_crash(&self, last: &ReportedFailure) -> bool {
+        let process = |f: &ReportedFailure| (f.line.at.input, f.rank, f.pid, f.host.clone());
+        self.is_crash() && last.is_crash() && process(self) == process(last)
+    }
+
+    /// True for an exception about an assertion of a kernel.
+    pub(super) fn is_of_assertion(&self) -> bool {
+        self.what == FailureCause::Exception
+            && memmem::find(&self.says, b"device-side assert").is_some()
+    }
+
     /// True where the scheduler or a person ended the job.
     pub(crate) fn is_outside_end(&self) -> bool {
         matches!(
@@ -162,6 +191,25 @@ pub(super) fn begins_or_names_gpu(line: &[u8], says: &[u8]) -> bool {
     line[marks..].starts_with(says) || names_gpu_error(says)
 }
 
+/// `ncclAllReduce (collectives.cc:26)`.
+pub(super) fn describe_frame(frame: NcclFrame<'_>) -> Box<[u8]> {
+    let NcclFrame {
+        function,
+        file,
+        line,
+    } = frame;
+    let line = line.to_string();
+    [function, b" (", file, b":", line.as_bytes(), b")"]
+        .concat()
+        .into()
+}
+
+/// `i < n (Gather.cu:14)`.
+pub(super) fn describe_assertion(assertion: KernelAssertion<'_>) -> Box<[u8]> {
+    let KernelAssertion { condition, place } = assertion;
+    [condition, b" (", place, b")"].concat().into()
+}
+
 /// Returns the end of the process that a launcher's report, cut at the line `last`, names as the first.
 pub(super) fn unstated_failure(last: &JobEndLine, name: &ProcessName) -> Option<ReportedFailure> {
     Some(ReportedFailure {
@@ -171,6 +219,7 @@ pub(super) fn unstated_failure(last: &JobEndLine, name: &ProcessName) -> Option<
         rank: Some(name.rank?),
         pid: None,
         host: name.host.clone(),
+        inside: None,
         listed: false,
     })
 }

@@ -6,14 +6,15 @@
 //! follows the changes between kinds.
 
 use super::job_end_lines::{
-    FailureLine, FailureLineText, JobEndLine, ProcessName, ReportedFailure, begins_or_names_gpu,
-    name_by_pid, unstated_failure,
+    FailureLine, FailureLineText, JobEndLine, ReportedFailure, describe_assertion, describe_frame,
 };
+use super::reported_failures;
 use crate::grammar::ending::{
     EndingLine, FailureCause, FailureMode, LauncherReport, find_ending, process_of_line,
 };
 use crate::grammar::message::NcclMessage;
 use crate::grammar::message::communicator::init::InitStage;
+use crate::grammar::message::communicator::life_line::read_closed_connection;
 use crate::grammar::message::network::net::NetMessage;
 use crate::grammar::message::setup::version::Component;
 use crate::log::walk::MessageLine;
@@ -75,6 +76,15 @@ pub(crate) struct JobEnds {
     told: Vec<FailureLine>,
     /// Lines that begin with a rank, `[rank3]:`.
     spoke: Vec<(FirstReportLine, u32)>,
+    /// Connections that a process of the same host closed: the line, the process that reports it, the other's rank
+    /// among those of the host.
+    closed: Vec<(FirstReportLine, u32, u32)>,
+    /// The ranks that print a traceback at the end of the chunk: its frames are noted once.
+    #[serde(skip)]
+    traced: BTreeSet<Option<u32>>,
+    /// The chunk has an assertion of a kernel: one is noted.
+    #[serde(skip)]
+    has_assertion: bool,
 }
 
 impl JobEnds {
@@ -91,9 +101,35 @@ impl JobEnds {
                 JobEventKind::Begins
             }
             NcclMessage::Version(version) if version.of == Component::Nccl => JobEventKind::Begins,
+            NcclMessage::Plain(_, text) => {
+                let closed = read_closed_connection(text);
+                let closed = closed.filter(|_| self.closed.len() < MAX_FAILURE_LINES);
+                self.closed
+                    .extend(closed.map(|rank| (at, said.process, rank)));
+                return;
+            }
             _ => return,
         };
         self.push_event(kind, at, b"");
+    }
+
+    /// The rank among those of its host that closed its connections after a line, and a process that reports it, if
+    /// there is only one such rank.
+    pub(crate) fn closed_local_rank_after(
+        &self,
+        at: FirstReportLine,
+        host: impl Fn(u32) -> Box<[u8]>,
+    ) -> Option<(u32, Box<[u8]>)> {
+        let after = self
+            .closed
+            .iter()
+            .filter(|(line, ..)| line.input == at.input && *line > at);
+        let named: BTreeSet<(Box<[u8]>, u32)> =
+            after.map(|(_, by, rank)| (host(*by), *rank)).collect();
+        match Vec::from_iter(named).as_slice() {
+            [(host, rank)] => Some((*rank, host.clone())),
+            _ => None,
+        }
     }
 
     /// Takes a line that is not NCCL's; `number` is its line in the chunk, from 0. Returns whether a program
@@ -131,7 +167,24 @@ impl JobEnds {
     fn note_ending(&mut self, end: EndingLine<'_>, at: FirstReportLine, text: &[u8]) {
         let what = match end {
             EndingLine::Done | EndingLine::LastWarn => return,
-            EndingLine::Traceback(who) => FailureLineText::Traceback(who.rank),
+            EndingLine::Traceback(who) => match self.traced.insert(who.rank) {
+                true => FailureLineText::Traceback(who.rank),
+                false => return,
+            },
+            EndingLine::NcclFrame(frame) => {
+                // The innermost one comes first.
+                let last = self.told.last().map(|told| &told.what);
+                if matches!(last, Some(FailureLineText::NcclFrame(_))) {
+                    return;
+                }
+                FailureLineText::NcclFrame(describe_frame(frame))
+            }
+            EndingLine::KernelAssertion(assertion) => {
+                if std::mem::replace(&mut self.has_assertion, true) {
+                    return;
+                }
+                FailureLineText::Assertion(describe_assertion(assertion))
+            }
             EndingLine::Part(LauncherReport::First) => FailureLineText::First,
             EndingLine::Part(LauncherReport::Host(host)) => FailureLineText::Host(host.into()),
             EndingLine::Part(LauncherReport::Rank(who)) => match who.rank {
@@ -139,6 +192,7 @@ impl JobEnds {
                 None => return,
             },
             EndingLine::Failed(failure) => {
+                self.traced.remove(&failure.who.rank);
                 // Only with its traceback is an exception more than words.
                 if !matches!(
                     failure.what,
@@ -202,6 +256,11 @@ impl JobEnds {
         let spoke = part.spoke.into_iter().take(room);
         self.spoke
             .extend(spoke.map(|(at, rank)| (placed(at), rank)));
+        for (at, by, rank) in part.closed {
+            if self.closed.len() < MAX_FAILURE_LINES {
+                self.closed.push((placed(at), merged(by), rank));
+            }
+        }
         for (process, (at, byte)) in part.begins {
             let begin = (placed(at), byte);
             let first = self.begins.entry(merged(process)).or_insert(begin);
@@ -246,61 +305,7 @@ impl JobEnds {
     /// The ends that lines report, in line order: exceptions with their traceback, and what
     /// launchers, the scheduler and the system report.
     pub(crate) fn collect_reported(&self) -> Vec<ReportedFailure> {
-        let mut all = Vec::new();
-        // The ranks that are printing a traceback, and the fields of a launcher's report read up to here.
-        let mut open: BTreeSet<(u32, Option<u32>)> = BTreeSet::new();
-        let (mut name, mut first, mut input) = (ProcessName::default(), false, None);
-        let mut last: Option<&JobEndLine> = None;
-        for FailureLine { line, what } in &self.told {
-            if input != Some(line.at.input) {
-                all.extend(
-                    last.filter(|_| first)
-                        .and_then(|last| unstated_failure(last, &name)),
-                );
-                (name, first, input) = (ProcessName::default(), false, Some(line.at.input));
-            }
-            match what {
-                FailureLineText::Traceback(rank) => {
-                    open.insert((line.at.input, *rank));
-                }
-                FailureLineText::First => first = true,
-                FailureLineText::Host(host) => name.host = Some(host.clone()),
-                FailureLineText::Rank(rank, local) => {
-                    last = Some(line);
-                    (name.rank, name.local_rank) = (Some(*rank), *local);
-                }
-                FailureLineText::Failed(what, who, says) => {
-                    let raised = matches!(what, FailureCause::Exception | FailureCause::Repeated);
-                    let traced = open.remove(&(line.at.input, who.rank));
-                    let is_told = who.rank.is_some() || begins_or_names_gpu(&line.text, says);
-                    if raised && !traced && !(self.is_excerpt() && is_told) {
-                        continue;
-                    }
-                    let of_report = matches!(what, FailureCause::Exit(_) | FailureCause::Signal(_))
-                        && name.rank.is_some();
-                    let report = match of_report {
-                        true => std::mem::take(&mut name),
-                        false => ProcessName::default(),
-                    };
-                    all.push(ReportedFailure {
-                        line: line.clone(),
-                        what: *what,
-                        says: says.clone(),
-                        rank: who.rank.or(report.rank),
-                        pid: who.pid,
-                        host: who.host.clone().or(report.host),
-                        listed: of_report && !first,
-                    });
-                    first &= !of_report;
-                }
-            }
-        }
-        all.extend(
-            last.filter(|_| first)
-                .and_then(|last| unstated_failure(last, &name)),
-        );
-        name_by_pid(&mut all);
-        all
+        reported_failures::collect_failures(&self.told, self.is_excerpt())
     }
 
     /// True where no process uses NCCL and no step ends: the text may be a few lines of a longer one, so a

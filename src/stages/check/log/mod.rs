@@ -10,4 +10,5 @@ pub(super) mod missing_steps;
 pub(super) mod nothing_to_check;
 pub(super) mod old_steps;
 pub(super) mod overwritten;
+mod reported_failures;
 mod resumed_jobs;

@@ -96,6 +96,8 @@ pub(crate) enum WatchdogMessage {
     Exception(Box<[u8]>),
     /// The watchdog made no progress, for this number of seconds.
     Stuck(Option<u64>),
+    /// SGLang's scheduler finished no batch, for this number of seconds.
+    NoBatch(Option<u64>),
     /// A call took too long, and the line ends before it.
     Cut,
     /// HCCL reports an error.
@@ -234,6 +236,7 @@ enum WatchdogMessageKey {
     Work(Option<i64>, i64, i64),
     Exception(Box<[u8]>),
     Stuck(bool),
+    NoBatch,
 }
 
 /// The lines of the watchdog.
@@ -289,9 +292,8 @@ impl Watchdog {
                 let what = &exception.what[..exception.what.len().min(MAX_LINE_TEXT_BYTES)];
                 self.keep_line(made(WatchdogMessage::Exception(what.into())));
             }
-            C10dMessage::Stuck(stuck) => {
-                self.keep_line(made(WatchdogMessage::Stuck(stuck.seconds)));
-            }
+            C10dMessage::Stuck(of) => self.keep_line(made(WatchdogMessage::Stuck(of.seconds))),
+            C10dMessage::NoBatch(of) => self.keep_line(made(WatchdogMessage::NoBatch(of.seconds))),
             C10dMessage::NotDestroyed(_) => {
                 self.ends += 1;
                 self.end.get_or_insert_with(|| {
@@ -331,6 +333,7 @@ impl Watchdog {
             } => WatchdogMessageKey::Work(*at, *enqueued, *completed),
             WatchdogMessage::Exception(what) => WatchdogMessageKey::Exception(what.clone()),
             WatchdogMessage::Stuck(seconds) => WatchdogMessageKey::Stuck(seconds.is_some()),
+            WatchdogMessage::NoBatch(_) => WatchdogMessageKey::NoBatch,
         };
         let key = (record.group.clone(), record.rank, record.global, message);
         if self.records.len() < MAX_WATCHDOG_LINES && self.known.insert(key) {

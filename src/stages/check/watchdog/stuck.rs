@@ -1,6 +1,7 @@
 //! The findings on watchdogs that make no progress themselves, since PyTorch then ends the process, and on lines that end
 //! before their call.
 
+use super::limits::MAX_STALLED_RANKS;
 use super::{WatchdogMessage, WatchdogRecord, describe_on_ranks};
 use crate::stages::check::finding::{About, Confidence, Finding, Kind};
 use std::collections::BTreeSet;
@@ -36,6 +37,56 @@ pub(super) fn find_stuck_watchdogs(records: &[WatchdogRecord]) -> Option<Finding
             Kind::WatchdogTimeout,
             Confidence::High,
             format!("PyTorch's watchdog made no progress{time}{on}: a call of CUDA or NCCL hangs"),
+        )
+    })
+}
+
+/// Makes the finding on schedulers of SGLang that finished no batch in time. Their ranks are numbered without gaps, so a
+/// rank among them without such a line may be the one that ended or hangs elsewhere.
+pub(super) fn find_idle_schedulers(records: &[WatchdogRecord]) -> Option<Finding> {
+    let seconds = |record: &WatchdogRecord| match record.what {
+        WatchdogMessage::NoBatch(seconds) => Some(seconds),
+        _ => None,
+    };
+    let all: Vec<_> = records
+        .iter()
+        .filter_map(|record| Some((record, seconds(record)?)))
+        .collect();
+    let (first, time) = all.first()?;
+    let ranks: BTreeSet<u32> = all
+        .iter()
+        .filter_map(|(line, _)| line.known_rank())
+        .collect();
+    let last = ranks
+        .last()
+        .map_or(0, |&last| last.min(MAX_STALLED_RANKS as u32));
+    let missing: BTreeSet<u32> = (0..last).filter(|rank| !ranks.contains(rank)).collect();
+    let time = time.map_or(String::new(), |time| format!(" for {time} s"));
+    let on = describe_on_ranks(&ranks);
+    // One rank that is left out, among several that wait.
+    let one = missing.first().copied();
+    let one = one.filter(|_| missing.len() == 1 && ranks.len() > 2);
+    let (says, look) = match one {
+        Some(rank) => (
+            format!("SGLang finished no batch{time}{on}; rank {rank} printed no such line"),
+            format!("look at rank {rank} first: its process may have ended, or hang elsewhere"),
+        ),
+        None => (
+            format!("SGLang finished no batch{time}{on}"),
+            "look for the first exception or crash before these lines".to_owned(),
+        ),
+    };
+    Some(Finding {
+        about: About::of_rank(one.or(ranks.first().copied().filter(|_| ranks.len() == 1))),
+        why: "the watchdog of SGLang's scheduler reports it; the cause may be in a kernel, in a transfer between ranks, or in a rank \
+              that ended"
+            .to_owned(),
+        advice: format!("{look}; take stacks of all ranks while they hang (py-spy dump --native)"),
+        evidence: vec![first.to_evidence()],
+        ..Finding::of_kind(
+            Kind::WatchdogTimeout,
+            if one.is_some() { Confidence::Medium } else { Confidence::High },
+            says,
         )
     })
 }

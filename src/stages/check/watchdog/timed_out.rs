@@ -103,6 +103,7 @@ pub(crate) fn find_timeouts(records: &[WatchdogRecord]) -> Vec<Finding> {
         .chain(hccl::find_hccl_errors(records))
         .chain(differing_calls::find_differing_calls(records))
         .chain(stuck::find_stuck_watchdogs(records))
+        .chain(stuck::find_idle_schedulers(records))
         .collect()
 }
 

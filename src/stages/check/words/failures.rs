@@ -141,11 +141,12 @@ fn advise_by_exception(says: &[u8]) -> &'static str {
     )
 }
 
-/// Quotes the line of a crash, without what a program printed in front of Python's report.
+/// Quotes the line of a crash, without what a program printed in front of the report of Python or Abseil.
 fn quote_crash(failure: &ReportedFailure) -> String {
     let text = failure.line.quote();
-    let at = text.find(FATAL_PYTHON_ERROR).unwrap_or_default();
-    text[at..].to_owned()
+    let begins = [FATAL_PYTHON_ERROR, "*** SIG"];
+    let at = begins.iter().find_map(|words| text.find(words));
+    text[at.unwrap_or_default()..].to_owned()
 }
 
 /// Returns the kind of a failure of a host or a GPU, its sentence and the advice.
@@ -176,6 +177,17 @@ fn describe_hardware_failure(failure: &ReportedFailure) -> (Kind, String, &'stat
     }
 }
 
+/// Returns what the kernel of an exception asserts, or nothing.
+fn describe_assertion(failure: &ReportedFailure) -> String {
+    match &failure.inside {
+        Some(assertion) => format!("; the kernel's assertion: {}", quote_text(assertion)),
+        None => String::new(),
+    }
+}
+
+const CRASH_IN_NCCL_ADVICE: &str = "search NVIDIA/nccl's issues for the function with NCCL's version, and try the newest NCCL; two NCCL libraries in \
+     one process (ldd, LD_PRELOAD) and memory that the program overwrote end so, too";
+
 /// Returns the kind of a failure, its sentence and the advice.
 pub(in crate::stages::check) fn describe_failure(
     failure: &ReportedFailure,
@@ -183,10 +195,22 @@ pub(in crate::stages::check) fn describe_failure(
 ) -> (Kind, String, &'static str) {
     let memory = "look for other users of the memory of the host, and at the size of the job's own \
                   buffers and workers there";
+    let inside = match &failure.inside {
+        Some(frame) => format!(" in NCCL's {}", quote_text(frame)),
+        None => String::new(),
+    };
+    let crash_advice = match failure.inside {
+        Some(_) => CRASH_IN_NCCL_ADVICE,
+        None => "look at its own output (a stack may follow the line) and its core file",
+    };
     match failure.what {
         FailureCause::Exception => (
             Kind::RankException,
-            format!("{who} raised {}", quote_text(failure.says.trim_ascii())),
+            format!(
+                "{who} raised {}{}",
+                quote_text(failure.says.trim_ascii()),
+                describe_assertion(failure)
+            ),
             advise_by_exception(&failure.says),
         ),
         FailureCause::OutOfMemory => (
@@ -209,8 +233,8 @@ pub(in crate::stages::check) fn describe_failure(
         ),
         FailureCause::Signal(number) => (
             Kind::RankCrashed,
-            format!("{who} crashed with {}", describe_signal(number)),
-            "look at its own output (a stack may follow the line) and its core file",
+            format!("{who} crashed with {}{inside}", describe_signal(number)),
+            crash_advice,
         ),
         FailureCause::Exit(code) => (
             Kind::RankExited,
@@ -231,8 +255,8 @@ pub(in crate::stages::check) fn describe_failure(
         ),
         _ => (
             Kind::RankCrashed,
-            format!("{who} crashed: {}", quote_crash(failure)),
-            "look at its own output and its core file",
+            format!("{who} crashed{inside}: {}", quote_crash(failure)),
+            crash_advice,
         ),
     }
 }

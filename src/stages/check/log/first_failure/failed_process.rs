@@ -38,7 +38,14 @@ impl<'a> FailureEvidence<'a> {
         let named = process.map(|at| &self.found.processes[at as usize]);
         let host = named.map(|p| p.host.clone()).or(failure.host.clone());
         let pid = named.and_then(|p| p.pid).or(pid);
-        let who = words::name_failed_process(named, rank, pid, host.as_deref());
+        let is_nameless = rank.is_none() && pid.is_none() && host.is_none();
+        let closed = self.closed_local_rank(failure.line.at);
+        let closed = closed.filter(|_| is_nameless && failure.is_crash());
+        let who = match &closed {
+            Some((local, host)) => format!("local rank {local} of {}", quote_text(host)),
+            None => words::name_failed_process(named, rank, pid, host.as_deref()),
+        };
+        let host = host.or(closed.map(|(_, host)| host));
         let (kind, says, advice) = words::describe_failure(failure, &who);
         // A few lines do not show an earlier failure, and a process that waits until its time is up is not at fault.
         let (sure, rank) = match failure.what {
@@ -60,8 +67,14 @@ impl<'a> FailureEvidence<'a> {
         }
     }
 
+    /// The only rank among those of its host that closed its connections after a line, and the host.
+    fn closed_local_rank(&self, at: FirstReportLine) -> Option<(u32, Box<[u8]>)> {
+        let host = |process: u32| self.found.processes[process as usize].host.clone();
+        self.ends.closed_local_rank_after(at, host)
+    }
+
     /// Returns the process of a failure.
-    fn failed_process(
+    pub(super) fn failed_process(
         &self,
         failure: &ReportedFailure,
         rank: Option<u32>,

@@ -216,7 +216,11 @@ impl<'a> FailureEvidence<'a> {
             }
             let is_reported = reported.is_some_and(|line| line > at);
             let may_be_handled = failure.what == FailureCause::Exception && !is_reported;
-            if may_be_handled && !is_uncaught(&failure) && self.is_handled(at) {
+            if may_be_handled
+                && !is_uncaught(&failure)
+                && self.is_handled(at)
+                && !self.began_after(&failure)
+            {
                 continue;
             }
             let same = last
@@ -253,6 +257,15 @@ impl<'a> FailureEvidence<'a> {
     }
 
     /// True where a job works after a line of its input, and before another.
+    /// True where the first message of NCCL's of a process follows its failure: its lines were written late, and
+    /// what follows does not show that it went on.
+    fn began_after(&self, failure: &ReportedFailure) -> bool {
+        let process = self.failed_process(failure, failure.rank, failure.pid);
+        let begin = process.and_then(|process| self.ends.first_message_of(process));
+        let at = failure.line.at;
+        begin.is_some_and(|begin| begin.input == at.input && begin > at)
+    }
+
     fn works_between(&self, from: FirstReportLine, to: Option<FirstReportLine>) -> bool {
         let before = |line: FirstReportLine| to.is_none_or(|to| line < to);
         let begins = self.ends.restart_after(from);
@@ -265,7 +278,7 @@ impl<'a> FailureEvidence<'a> {
         let is_failure = |w: &&WatchdogRecord| {
             matches!(
                 w.what,
-                Watch::Timeout(_) | Watch::Exception(_) | Watch::Stuck(_)
+                Watch::Timeout(_) | Watch::Exception(_) | Watch::Stuck(_) | Watch::NoBatch(_)
             )
         };
         let watched = self.watched.iter().filter(is_failure).map(|w| JobEndLine {

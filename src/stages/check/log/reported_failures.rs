@@ -1,0 +1,124 @@
+//! The failures of processes, put together from the lines that report them.
+
+use super::job_end_lines::{
+    FailureLine, FailureLineText, JobEndLine, ProcessName, ReportedFailure, begins_or_names_gpu,
+    name_by_pid, unstated_failure,
+};
+use crate::grammar::ending::FailureCause;
+use std::collections::BTreeSet;
+
+/// Returns the ends that lines report, in line order: exceptions with their traceback, and what launchers, the
+/// scheduler and the system report. In an excerpt a traceback may be missing.
+pub(super) fn collect_failures(told: &[FailureLine], is_excerpt: bool) -> Vec<ReportedFailure> {
+    let mut all = Vec::new();
+    for lines in told.chunk_by(|a, b| a.line.at.input == b.line.at.input) {
+        let mut reader = FailureReader {
+            is_excerpt,
+            ..FailureReader::default()
+        };
+        lines.iter().for_each(|line| reader.take_line(line));
+        all.append(&mut reader.finish_input());
+    }
+    name_by_pid(&mut all);
+    all
+}
+
+/// Reads the lines of one input.
+#[derive(Default)]
+struct FailureReader<'a> {
+    is_excerpt: bool,
+    all: Vec<ReportedFailure>,
+    /// The ranks that are printing a traceback.
+    traced: BTreeSet<Option<u32>>,
+    /// The fields of a launcher's report read up to here, and whether it is about the process that failed first.
+    name: ProcessName,
+    is_first: bool,
+    last: Option<&'a JobEndLine>,
+    /// A frame in NCCL that no crash has yet.
+    frame: Option<Box<[u8]>>,
+    /// The first assertion of a kernel.
+    assertion: Option<Box<[u8]>>,
+}
+
+impl<'a> FailureReader<'a> {
+    fn take_line(&mut self, told: &'a FailureLine) {
+        let FailureLine { line, what } = told;
+        match what {
+            FailureLineText::Traceback(rank) => {
+                self.traced.insert(*rank);
+            }
+            FailureLineText::NcclFrame(text) => match self.all.last_mut() {
+                Some(crash) if crash.is_crash() => {
+                    crash.inside.get_or_insert_with(|| text.clone());
+                }
+                _ => self.frame = Some(text.clone()),
+            },
+            FailureLineText::Assertion(text) => {
+                for failure in self.all.iter_mut().filter(|f| f.is_of_assertion()) {
+                    failure.inside.get_or_insert_with(|| text.clone());
+                }
+                self.assertion.get_or_insert_with(|| text.clone());
+            }
+            FailureLineText::First => self.is_first = true,
+            FailureLineText::Host(host) => self.name.host = Some(host.clone()),
+            FailureLineText::Rank(rank, local) => {
+                self.last = Some(line);
+                (self.name.rank, self.name.local_rank) = (Some(*rank), *local);
+            }
+            FailureLineText::Failed(what, who, says) => self.add_failure(line, *what, who, says),
+        }
+    }
+
+    fn add_failure(
+        &mut self,
+        line: &JobEndLine,
+        what: FailureCause,
+        who: &ProcessName,
+        says: &[u8],
+    ) {
+        let raised = matches!(what, FailureCause::Exception | FailureCause::Repeated);
+        let traced = self.traced.remove(&who.rank);
+        let is_told = who.rank.is_some() || begins_or_names_gpu(&line.text, says);
+        if raised && !traced && !(self.is_excerpt && is_told) {
+            return;
+        }
+        let is_end = matches!(what, FailureCause::Exit(_) | FailureCause::Signal(_));
+        let of_report = is_end && self.name.rank.is_some();
+        let report = match of_report {
+            true => std::mem::take(&mut self.name),
+            false => ProcessName::default(),
+        };
+        let mut failure = ReportedFailure {
+            line: line.clone(),
+            what,
+            says: says.into(),
+            rank: who.rank.or(report.rank),
+            pid: who.pid,
+            host: who.host.clone().or(report.host),
+            inside: None,
+            listed: of_report && !self.is_first,
+        };
+        if failure.is_crash() {
+            // Python's report of a crash follows that of another handler.
+            if self
+                .all
+                .last()
+                .is_some_and(|last| failure.repeats_crash(last))
+            {
+                return;
+            }
+            failure.inside = self.frame.take();
+        } else if failure.is_of_assertion() {
+            failure.inside.clone_from(&self.assertion);
+        }
+        self.all.push(failure);
+        self.is_first &= !of_report;
+    }
+
+    fn finish_input(mut self) -> Vec<ReportedFailure> {
+        let cut = self.last.filter(|_| self.is_first);
+        let cut = cut.and_then(|last| unstated_failure(last, &self.name));
+        self.all.extend(cut);
+        self.all
+    }
+}
