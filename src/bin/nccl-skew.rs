@@ -5,6 +5,7 @@ use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{
     FileArgs, FilterArgs, FormatArgs, InputArgs, ProgramRun, StepArgs, SvgArgs,
 };
+use nccl_pipe::stages::answers;
 use nccl_pipe::stages::pictures::{self, PictureTable};
 use nccl_pipe::stages::skew;
 use std::process::ExitCode;
@@ -141,6 +142,7 @@ pub(crate) fn main() -> ExitCode {
             .get()
             .printer(&run.report)
             .largest_by(LARGEST_BY)
+            .with_answer(answers::answer_lateness)
             .print(|| grid.into())?;
         Ok(run.finish())
     })
