@@ -16,7 +16,7 @@ const ROOMS: [(&str, usize); 27] = [
     ("src/grammar", 12_500),
     ("src/synth", 7_400),
     ("src/engine/source", 4_900),
-    ("src/engine/members", 1_450),
+    ("src/engine/members", 1_600),
     ("src/engine/log", 13_450),
     ("src/engine/formats", 12_100),
     ("src/engine/count", 3_600),
@@ -39,7 +39,7 @@ const ROOMS: [(&str, usize); 27] = [
     ("src/stages/watch", 2_200),
     ("src/program", 2_000),
     ("src/bin", 2_550),
-    ("src", 122_200),
+    ("src", 122_550),
 ];
 
 /// Reads one figure.
