@@ -3,6 +3,7 @@
 use clap::Parser;
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, ProgramRun, RowFormat, StepArgs};
+use nccl_pipe::stages::answers;
 use nccl_pipe::stages::communicators;
 use std::process::ExitCode;
 
@@ -85,6 +86,7 @@ pub(crate) fn main() -> ExitCode {
         output
             .printer(&run.report)
             .largest_by(LARGEST_BY)
+            .with_answer(answers::answer_communicators)
             .print(|| grid.into())?;
         Ok(run.finish())
     })

@@ -9,6 +9,7 @@ use nccl_pipe::program::cli::{
 };
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::report::Report;
+use nccl_pipe::stages::answers;
 use nccl_pipe::stages::diff::row::{self, DiffAspect, DiffRow};
 use nccl_pipe::stages::diff::{self, Options, run};
 use std::collections::BTreeMap;
@@ -122,6 +123,7 @@ pub(crate) fn main() -> ExitCode {
         if !(rows.is_empty() && output.format == RowFormat::Table) {
             output
                 .printer(&read.report)
+                .with_answer(answers::answer_changes)
                 .print(|| row::build_grid(&rows).into())?;
         }
         let end = read.finish();

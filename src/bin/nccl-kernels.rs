@@ -17,7 +17,7 @@ use std::process::ExitCode;
 /// kernels) and name. The longest total is first. Of several printed summaries together the median and the
 /// deviation are not known, and empty.
 ///
-/// The name of an NCCL kernel does not tell what ran: RING_LL or Sum is in it also where another algorithm,
+/// The name of an NCCL kernel does not show what ran: RING_LL or Sum is in it also where another algorithm,
 /// protocol or reduction ran. Only its operation is read. One kernel may run a group of calls.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-kernels", version, after_long_help = AFTER)]

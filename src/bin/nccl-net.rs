@@ -4,6 +4,7 @@ use anyhow::Context;
 use clap::Parser;
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, ProgramRun, StepArgs};
+use nccl_pipe::stages::answers;
 use nccl_pipe::stages::net::hops::{self, HopGraph};
 use nccl_pipe::stages::net::{self, pairs, table};
 use std::process::ExitCode;
@@ -95,6 +96,7 @@ pub(crate) fn main() -> ExitCode {
             cli.format
                 .get()
                 .printer(&run.report)
+                .with_answer(answers::answer_network)
                 .print(|| grid.into())?;
         }
         Ok(run.finish())

@@ -39,7 +39,7 @@ pub(crate) struct Cli {
     /// Names of kernels that communicate, as a regular expression
     #[arg(long, value_name = "REGEX")]
     comm_kernels: Option<String>,
-    /// All devices as one, and shares of the session, as analyze_nsys_finegrained.py has them: work of one
+    /// All devices as one, and shares of the session, as in analyze_nsys_finegrained.py: work of one
     /// GPU then overlaps with that of another
     #[arg(long, conflicts_with_all = ["window", "by"], hide_short_help = true)]
     merge_devices: bool,

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 ///
 /// Every table of the page is that of another program, and every number of it is in one of these tables:
 /// nccl-check, nccl-timing, nccl-ops, nccl-hist, nccl-communicators, nccl-net, nccl-tuning, nccl-overlap,
-/// nccl-skew. Where an input does not tell something, the page says what is missing.
+/// nccl-skew. Where an input lacks something, the page names it.
 ///
 /// A step is called long if it took 1.5 times the median of all steps, or more.
 #[derive(Debug, Parser)]
@@ -37,7 +37,7 @@ pub(crate) struct Cli {
     /// Another run of the job: what changed from it to this one is part of the page, as nccl-diff has it
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     against: Option<PathBuf>,
-    /// How the page is written (default: as the file's ending tells, else text)
+    /// How the page is written (default: by the file's ending, else text)
     #[arg(short, long, value_enum, help_heading = "Output")]
     format: Option<ReportFormat>,
     #[command(flatten)]
@@ -59,7 +59,7 @@ Examples:
   nccl-report today.log --against yesterday.log -o report.html
   nccl-steps nccl.log --steps 45..49 --keep-init | nccl-report
 
-Exit codes: 0 everything was read (also if something is wrong with the job: nccl-check tells that by its
+Exit codes: 0 everything was read (also if something is wrong with the job: nccl-check shows that by its
 exit code), 1 some input was damaged, 2 the program failed.";
 
 /// How the page is written.

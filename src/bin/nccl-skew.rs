@@ -5,6 +5,7 @@ use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{
     FileArgs, FilterArgs, FormatArgs, InputArgs, ProgramRun, StepArgs, SvgArgs,
 };
+use nccl_pipe::stages::answers;
 use nccl_pipe::stages::pictures::{self, PictureTable};
 use nccl_pipe::stages::skew;
 use std::process::ExitCode;
@@ -18,17 +19,18 @@ use std::str::FromStr;
 /// time or start_ns. Each rank is compared with the median (of two, the earlier) of the ranks at the
 /// same collective of the same communicator. Sends and receives are left out.
 ///
-/// Writes a row for each rank: rank (in the communicator of all ranks, empty where none has all of
-/// them), host, pid, pattern (always, at times, or both), calls, late_calls (late by --late or more), last_share (the share of the calls to
-/// which it came last), p50_us, p95_us and max_us (how late it came to a call), and where the input has
-/// steps: steps, late_steps (clearly later than in the others, by --late or more), late_us (how late in the
-/// median late step), every (the distance of the late steps, if most have the
-/// same) and which_steps; last global_rank, which is rank. A step counts with its latest call.
+/// Writes a row for each rank: rank (in the communicator of all ranks; empty where none has all of
+/// them), host, pid, pattern (always, at times, often), calls, late_calls (late by --late or more),
+/// last_share (the share of the calls to which it came last), p50_us, p95_us and max_us (how late it
+/// came to a call). Where the input has steps: steps, late_steps (clearly later than in the others, by
+/// --late or more), late_us (how late in the median late step), every (the rhythm of the late steps,
+/// if most keep it) and which_steps. Last global_rank, which equals rank. A step counts with its
+/// latest call.
 ///
-/// A log's time stamp tells when a rank's host handed the call to NCCL, and so does start_ns of
-/// Inspector's records (NCCL_INSPECTOR_DUMP_VERBOSE=1). With --from durations the durations tell who
-/// came last: all ranks of an AllReduce, AllGather, ReduceScatter or AlltoAll end together, so that the
-/// last one waits least. That needs no clock.
+/// A log's time stamp is the time at which the rank's host handed the call to NCCL, as is start_ns of
+/// Inspector's records (NCCL_INSPECTOR_DUMP_VERBOSE=1). With --from durations the durations show which
+/// rank came last: all ranks of an AllReduce, AllGather, ReduceScatter or AlltoAll end together, so
+/// the last one waits least. This needs no clock.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-skew", version, after_long_help = AFTER)]
 #[command(mut_arg("top", |top| cli::top_of_counts(top, LARGEST_BY)))]
@@ -40,14 +42,14 @@ pub(crate) struct Cli {
     steps: StepArgs,
     #[command(flatten)]
     filter: FilterArgs,
-    /// What tells when a rank came to a call
+    /// The source of the time at which a rank came to a call
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = ArrivalSourceArg::Starts)]
     from: ArrivalSourceArg,
     /// From how late on a rank is late: 500us, 1ms, 0.5s
     #[arg(long, value_name = "TIME", default_value = "1ms")]
     late: SkewTimeArg,
-    /// Take the clocks of hosts as they are: without it, what hosts are apart at most calls is taken for
-    /// their clocks
+    /// Take the clocks of hosts as they are. By default the offset of two hosts at most calls is taken
+    /// for the offset of their clocks
     #[arg(long, hide_short_help = true)]
     no_align: bool,
     /// Report instead how long calls take without waiting: the least duration of each call's ranks,
@@ -62,12 +64,12 @@ pub(crate) struct Cli {
     file: FileArgs,
 }
 
-/// What tells when a rank came.
+/// The source of the time at which a rank came.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ArrivalSourceArg {
     /// When it was handed to NCCL
     Starts,
-    /// How long it took: who comes last waits least
+    /// How long it took: the last rank waits least
     Durations,
 }
 
@@ -141,6 +143,7 @@ pub(crate) fn main() -> ExitCode {
             .get()
             .printer(&run.report)
             .largest_by(LARGEST_BY)
+            .with_answer(answers::answer_lateness)
             .print(|| grid.into())?;
         Ok(run.finish())
     })

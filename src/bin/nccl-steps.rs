@@ -6,6 +6,7 @@ use nccl_pipe::output::render::Grid;
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, ProgramRun, StepArgs};
 use nccl_pipe::program::live_rows::LiveRowPrinter;
+use nccl_pipe::stages::answers;
 use nccl_pipe::stages::steps;
 use std::process::ExitCode;
 
@@ -85,6 +86,7 @@ pub(crate) fn main() -> ExitCode {
             output
                 .printer(report)
                 .largest_by(LARGEST_BY)
+                .with_answer(answers::answer_slowest_step)
                 .after_live_rows(&early)
                 .print(|| list.build_sheet())?;
         } else {

@@ -5,8 +5,8 @@
 
 use super::output_file;
 use crate::error::Error;
+use crate::report::{escape_for_terminal, write_message};
 use crate::source;
-use std::io::Write;
 use std::process::ExitCode;
 
 /// How a run ended that wrote its output.
@@ -40,7 +40,7 @@ fn exit_code(name: &str, ended: anyhow::Result<Exit>) -> ExitCode {
     output_file::discard_output_file();
     if let (Ok(_), Some(signal)) = (&ended, source::ending_signal()) {
         let said = "interrupted: the output covers only the input that was read";
-        let _ = writeln!(std::io::stderr().lock(), "{name}: warning: {said}");
+        write_message(format!("{name}: warning: {said}"));
         return ExitCode::from(128_u8.saturating_add(u8::try_from(signal).unwrap_or(0)));
     }
     match ended {
@@ -51,11 +51,10 @@ fn exit_code(name: &str, ended: anyhow::Result<Exit>) -> ExitCode {
         Ok(Exit::ReaderLeft) => ExitCode::from(141),
         Err(e) if is_broken_pipe(&e) => ExitCode::SUCCESS,
         Err(e) => {
-            // A closed stderr must not turn the code into a panic.
             let is_proposed = |e: &Error| matches!(e, Error::Proposed(_));
             let multiline = e.downcast_ref().is_some_and(is_proposed);
-            let text = crate::report::escape_for_terminal(&format!("{e:#}"), multiline);
-            let _ = writeln!(std::io::stderr().lock(), "{name}: error: {text}");
+            let text = escape_for_terminal(&format!("{e:#}"), multiline);
+            write_message(format!("{name}: error: {text}"));
             ExitCode::from(2)
         }
     }

@@ -14,6 +14,7 @@
 //!
 //! nccl-ops, nccl-hist and nccl-agg share one fold, [`crate::count::calls::count_calls`].
 
+pub mod answers;
 pub(crate) mod benchmark;
 pub mod calls;
 pub mod check;
@@ -63,6 +64,12 @@ pub(crate) trait InputStage {
     const USES_STEPS: bool = true;
     /// Part of a chunk.
     type Visit: LogVisitor + Send;
+
+    /// The number of jobs that a run is about: a note reports inputs of several with a command for so many. 0: the
+    /// stage reports them itself.
+    fn jobs_at_once() -> usize {
+        1
+    }
 
     /// Begins the next log.
     fn begin_input(&mut self, _name: String) {}
@@ -203,5 +210,6 @@ pub(crate) fn read_stage<S: InputStage>(
         stage.end_input(input, log, &merged, report);
         Ok(())
     })?;
+    report.note_separate_jobs(&merged, S::jobs_at_once());
     Ok(merged)
 }

@@ -210,6 +210,56 @@ fn what_has_no_room_is_named_and_long_tables_end() {
     assert!(long.contains("... 26 788 more rows"), "{long}");
 }
 
+/// The lines on a terminal of 80 columns.
+fn lines_of(command: &str) -> Vec<String> {
+    let lines = screen(&on_terminal(command, 80, &[]), 80);
+    let lines = lines.into_iter().map(|(line, _)| line);
+    lines.filter(|line| !line.is_empty()).collect()
+}
+
+#[test]
+fn the_answer_comes_before_the_table_and_after_one_that_scrolls() {
+    for (command, answer) in [
+        (
+            "nccl-communicators captured/3d",
+            "17 communicators: 1 world of 8 ranks, 4 tensor",
+        ),
+        (
+            "nccl-net captured/3d",
+            "hosts: 1; network: Socket; GPUDirect: no network connections",
+        ),
+        (
+            "nccl-skew captured/fsdp-inspector",
+            "rank 3 on vm is late most: in ",
+        ),
+        (
+            "nccl-steps captured/ddp-skip --list --sort -time_s -n 3",
+            "step 4 is the slowest of 19 steps: 0.1711 s, median 0.02422 s (first steps left",
+        ),
+        // The row `between` begins no segment.
+        (
+            "nccl-steps captured/megatron --list",
+            "step 14 is the slowest of 3 steps: 0.1434 s",
+        ),
+    ] {
+        let lines = lines_of(command);
+        assert!(lines[0].starts_with(answer), "{command}: {lines:#?}");
+        let again = lines.iter().filter(|line| line.starts_with(answer));
+        assert_eq!(again.count(), 1, "{command}");
+    }
+    let lines = lines_of("nccl-diff captured/megatron captured/ddp-skip");
+    let answer = [
+        "48 differences from A to B: job 2, communicators 7, bytes 18, calls 19; and",
+        "  step_time_s: 0.1290 -> 0.02422",
+        "  tflops_per_gpu: 42.70 -> 1.788",
+    ];
+    assert_eq!(lines[..3], answer);
+    assert_eq!(lines[lines.len() - 3..], answer);
+    // Other tables, and pipes, have rows only.
+    let other = lines_of("nccl-skew captured/fsdp-inspector --latency");
+    assert!(other[0].starts_with("op"), "{other:?}");
+}
+
 #[test]
 fn colours_are_for_terminals_that_want_them() {
     let is_coloured = |command: &str, environment: &[(&str, &str)]| {

@@ -25,6 +25,8 @@ pub struct CallFilter {
     /// The ranks of the job decide.
     is_of_job_ranks: bool,
     ranks: JobRankTable,
+    /// The program writes the calls that pass: their number is not reported.
+    pub writes_calls: bool,
 }
 
 impl CallFilter {

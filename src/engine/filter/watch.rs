@@ -147,8 +147,8 @@ impl FilterPart {
     }
 
     /// Reports the values present if no call passed, and how many calls have no rank where that decides.
-    /// A program that counts calls also reports how many passed.
-    pub fn report(&self, filter: &CallFilter, counts: bool, report: &Report) {
+    /// A program that does not write the calls also reports how many passed.
+    pub fn report(&self, filter: &CallFilter, report: &Report) {
         let all = count_phrase(self.all, "call");
         if self.all == 0 {
             return;
@@ -156,7 +156,7 @@ impl FilterPart {
         if self.kept == 0 {
             return report.warn(&self.describe_unmatched(filter));
         }
-        if counts {
+        if !filter.writes_calls {
             report.note(&format!("the filter kept {} of {all}", self.kept));
         }
         if self.unranked > 0 {
@@ -229,13 +229,13 @@ impl FilterWatch {
         }
     }
 
-    /// As [`FilterPart::report`], of a program that writes the calls.
+    /// As [`FilterPart::report`].
     pub fn report(self, filter: &CallFilter, report: &Report) {
         let sum = self
             .sum
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner);
-        sum.report(filter, false, report);
+        sum.report(filter, report);
     }
 }
 

@@ -2,6 +2,7 @@
 //! ranks.
 
 use super::comm_id::CommId;
+use super::input_processes::DisjointSets;
 use super::{CommIdentity, MergedMembers};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,7 +75,7 @@ pub struct JobRanks {
 impl JobRanks {
     /// The ranks where lines give no ids (before NCCL 2.18): every process has one rank in communicators of the
     /// largest size, and these are all ranks of that size, each once.
-    fn by_counting(unnamed: &BTreeMap<u32, BTreeMap<u32, Vec<u32>>>) -> JobRanks {
+    fn by_counting(unnamed: &BTreeMap<u32, ProcessRanks>) -> JobRanks {
         let processes: BTreeSet<u32> = unnamed.values().flatten().map(|(of, _)| *of).collect();
         let mut found = JobRanks::default();
         if let Some((nranks, members)) = unnamed.last_key_value() {
@@ -108,11 +109,13 @@ impl MergedMembers {
         self.sides.len()
     }
 
-    /// Finds the ranks of all jobs by the INIT lines so far; `aliases` are [`MergedMembers::process_aliases`].
-    pub fn find_job_ranks(&self, aliases: &[u32]) -> JobRanks {
-        let mut named: BTreeMap<(CommId, u32), BTreeMap<u32, Vec<u32>>> = BTreeMap::new();
-        // Without ids: by size.
-        let mut unnamed: BTreeMap<u32, BTreeMap<u32, Vec<u32>>> = BTreeMap::new();
+    /// Groups the INIT lines so far by communicator, those without ids by size; `aliases` are
+    /// [`MergedMembers::process_aliases`].
+    pub(super) fn group_init_lines(
+        &self,
+        aliases: &[u32],
+    ) -> (NamedRanks, BTreeMap<u32, ProcessRanks>) {
+        let (mut named, mut unnamed) = (NamedRanks::new(), BTreeMap::new());
         for &(process, identity) in &self.sides {
             let CommIdentity {
                 rank,
@@ -120,28 +123,23 @@ impl MergedMembers {
                 comm_id,
             } = *self.identities.get(identity);
             let process = aliases.get(process as usize).copied().unwrap_or(process);
-            let members = match comm_id {
+            let members: &mut ProcessRanks = match comm_id {
                 Some(id) => named.entry((id, nranks)).or_default(),
                 None => unnamed.entry(nranks).or_default(),
             };
             members.entry(process).or_default().push(rank);
         }
+        (named, unnamed)
+    }
+
+    /// Finds the ranks of all jobs by the INIT lines so far; `aliases` are [`MergedMembers::process_aliases`].
+    pub fn find_job_ranks(&self, aliases: &[u32]) -> JobRanks {
+        let (named, unnamed) = self.group_init_lines(aliases);
         if named.is_empty() {
             return JobRanks::by_counting(&unnamed);
         }
-        let seen = named.iter().map(|((_, nranks), members)| SeenCommunicator {
-            nranks: *nranks,
-            gpus: members.keys().map(|process| *process as usize).collect(),
-        });
-        let jobs = ConnectedJobs::new(self.origins.processes.items().len(), &Vec::from_iter(seen));
         let mut found = JobRanks::default();
-        let named = Vec::from_iter(&named);
-        for &world in jobs.worlds.values().flatten() {
-            let ((id, nranks), members) = named[world];
-            let ranks: FxHashSet<u32> = members.values().flatten().copied().collect();
-            if ranks.len() != *nranks as usize {
-                continue;
-            }
+        for ((id, _), members) in find_worlds(&named, aliases.len()) {
             found.worlds.insert(*id);
             for (process, ranks) in members {
                 let rank = Some(ranks[0]).filter(|first| ranks.iter().all(|rank| rank == first));
@@ -153,31 +151,29 @@ impl MergedMembers {
     }
 }
 
-/// Disjoint sets that can be joined.
-#[derive(Debug, Default)]
-pub struct DisjointSets(Vec<usize>);
+/// The ranks that INIT lines give to processes in a communicator.
+pub(super) type ProcessRanks = BTreeMap<u32, Vec<u32>>;
 
-impl DisjointSets {
-    /// Makes `n` sets of one.
-    pub fn new(n: usize) -> DisjointSets {
-        DisjointSets((0..n).collect())
-    }
+/// Communicators by id and size.
+pub(super) type NamedRanks = BTreeMap<(CommId, u32), ProcessRanks>;
 
-    /// Returns the root of the set of `at`.
-    pub fn find_root(&mut self, at: usize) -> usize {
-        let mut root = at;
-        while self.0[root] != root {
-            self.0[root] = self.0[self.0[root]];
-            root = self.0[root];
-        }
-        root
-    }
-
-    /// Joins two sets; the lower root remains.
-    pub fn join_sets(&mut self, a: usize, b: usize) {
-        let (a, b) = (self.find_root(a), self.find_root(b));
-        self.0[a.max(b)] = a.min(b);
-    }
+/// Finds the communicators of all ranks of a job of which no member is missing, of so many processes.
+pub(super) fn find_worlds(
+    named: &NamedRanks,
+    processes: usize,
+) -> Vec<(&(CommId, u32), &ProcessRanks)> {
+    let seen = named.iter().map(|((_, nranks), members)| SeenCommunicator {
+        nranks: *nranks,
+        gpus: members.keys().map(|process| *process as usize).collect(),
+    });
+    let jobs = ConnectedJobs::new(processes, &Vec::from_iter(seen));
+    let named = Vec::from_iter(named);
+    let worlds = jobs.worlds.values().flatten().map(|&at| named[at]);
+    let is_whole = |((_, nranks), members): &(&(CommId, u32), &ProcessRanks)| {
+        let ranks: FxHashSet<u32> = members.values().flatten().copied().collect();
+        ranks.len() == *nranks as usize
+    };
+    worlds.filter(is_whole).collect()
 }
 
 #[cfg(test)]

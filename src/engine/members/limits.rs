@@ -22,3 +22,6 @@ pub(super) const INTERNER_SLOTS: std::ops::RangeInclusive<usize> = 512..=1 << 16
 
 /// Neighbouring slots that a value may be in. More find more repeated values, and search longer for a new one.
 pub(super) const MAX_INTERNER_PROBES: usize = 8;
+
+/// Jobs that a note about several names: more would bury the advice after them.
+pub(super) const MAX_JOBS_LISTED: usize = 4;

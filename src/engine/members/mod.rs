@@ -4,8 +4,10 @@
 pub mod comm_id;
 pub mod duplicate_inputs;
 mod identities;
+mod input_processes;
 mod interner;
 pub mod job_ranks;
+pub mod jobs;
 mod limits;
 mod merge;
 mod ops;
@@ -13,6 +15,7 @@ mod process_names;
 pub mod recent_interner;
 mod speakers;
 
+pub use input_processes::DisjointSets;
 pub use interner::Interner;
 pub use ops::OpInterner;
 pub use speakers::{SpeakerComm, SpeakerDevice, SpeakerProcess, Speakers};
@@ -22,6 +25,7 @@ use crate::members::comm_id::CommId;
 use crate::members::duplicate_inputs::{
     CallFingerprint, DuplicateInputs, EarlierInputs, InputCallsEnd,
 };
+use input_processes::InputProcesses;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
@@ -95,6 +99,9 @@ pub struct MergedMembers {
     nameless: FxHashMap<u64, Vec<u32>>,
     // The processes of the present input.
     here: FxHashSet<u32>,
+    /// The processes of each input, joined: as [`Self::twice`], of inputs that are read here.
+    #[serde(skip)]
+    beside: InputProcesses,
     // The processes so far that were found to be another one.
     moved: u32,
     /// Processes wrote over each other's bytes: a host at the start of a line may be glued too.
@@ -177,7 +184,10 @@ impl MergedMembers {
             {
                 let process = self.merge_process(chunk, process as u32);
                 to.processes.push(process);
-                self.here.insert(process);
+                if self.here.insert(process) {
+                    let input = self.twice.input_at(met_at);
+                    self.beside.add_process(process, input);
+                }
                 self.add_process_devices(chunk, to);
             } else if let (Some(init), true) = (init, given == Some(first)) {
                 to.inits += 1;
@@ -185,7 +195,14 @@ impl MergedMembers {
             } else if let (Some(member), Some(at)) = (member, called) {
                 self.add_first_call(member, at, chunk, to);
             } else {
-                return;
+                break;
+            }
+        }
+        if until == u64::MAX {
+            for &(process, at) in &chunk.met_again {
+                let input = self.twice.input_at(at);
+                self.beside
+                    .add_process(to.processes[process as usize], input);
             }
         }
     }

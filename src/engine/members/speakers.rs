@@ -57,6 +57,10 @@ pub struct Speakers {
     pub(super) glued: FxHashMap<(SpeakerProcess, usize), u32>,
     /// In a chunk: for each process its first position.
     pub(super) met_at: Vec<u64>,
+    /// In a chunk of several texts: where the present one begins, and the processes that were met in a text
+    /// before theirs, with their first position in it.
+    pub(super) text_at: u64,
+    pub(super) met_again: Vec<(u32, u64)>,
     /// For each member: the first position of its address.
     pub first_at: Vec<u64>,
     /// For each member: the fingerprint of its first call, to detect duplicate inputs.
@@ -112,8 +116,19 @@ impl Speakers {
         };
         if self.met_at.len() <= index as usize {
             self.met_at.push(at);
+        } else if self.met_at[index as usize] < self.text_at {
+            let here = |(_, at): &&(u32, u64)| *at >= self.text_at;
+            let mut met = self.met_again.iter().rev().take_while(here);
+            if !met.any(|(process, _)| *process == index) {
+                self.met_again.push((index, at));
+            }
         }
         index
+    }
+
+    /// Begins another text of the chunk.
+    pub fn begin_text(&mut self, at: u64) {
+        self.text_at = at;
     }
 
     /// Returns true if other text may be glued to names in the chunk.

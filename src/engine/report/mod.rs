@@ -10,6 +10,7 @@ pub mod progress;
 
 pub use crate::error::phrases::{count_phrase, names_phrase, ranges_phrase};
 use crate::members::duplicate_inputs::EarlierInputs;
+use crate::members::{MergedMembers, jobs};
 use crate::output::render::look::{terminal_width, wrap_text};
 use crate::report::progress::{ByteProgressBar, Progress as _};
 use crate::source::{InputDifferences, InputListing};
@@ -281,6 +282,17 @@ impl Report {
         }
     }
 
+    /// Notes that the inputs are of several jobs, which the program adds up; `at_once` of them are read together.
+    pub fn note_separate_jobs(&self, members: &MergedMembers, at_once: usize) {
+        if self.silent || at_once == 0 {
+            return;
+        }
+        let found = members.find_separate_jobs();
+        if found.len() > 1 {
+            self.note(&jobs::describe_added_jobs(&found, self.name, at_once));
+        }
+    }
+
     /// Notes `text` under `-v`.
     pub fn explain(&self, text: &str) {
         if self.verbose {
@@ -428,19 +440,23 @@ impl Report {
             return;
         }
         self.bar.hide_while(|| {
-            let mut stderr = std::io::stderr().lock();
-            let text = if stderr.is_terminal() {
+            let text = if std::io::stderr().is_terminal() {
                 escape_for_terminal(text, true)
             } else {
                 text.to_owned()
             };
-            let mut text = format!("{}: {text}", self.name);
-            if let Some(width) = terminal_width(&stderr) {
-                let lines = text.lines().flat_map(|line| wrap_text(line, width));
-                text = Vec::from_iter(lines).join("\n");
-            }
-            // A closed stderr is no reason to stop.
-            let _ = writeln!(stderr, "{text}");
+            write_message(format!("{}: {text}", self.name));
         });
     }
+}
+
+/// Writes a message to stderr; a terminal gets it broken between words.
+pub fn write_message(mut text: String) {
+    let mut stderr = std::io::stderr().lock();
+    if let Some(width) = terminal_width(&stderr) {
+        let lines = text.lines().flat_map(|line| wrap_text(line, width));
+        text = Vec::from_iter(lines).join("\n");
+    }
+    // A closed stderr is no reason to stop, and must not turn an exit code into a panic.
+    let _ = writeln!(stderr, "{text}");
 }

@@ -2,10 +2,10 @@
 
 use super::{OrderArgs, RowFormat};
 use crate::output::drawing::CsvDrawing;
-use crate::output::render::Sheet;
-use crate::output::render::look::DrawStyle;
+use crate::output::render::look::{DrawStyle, is_scrolled, wrap_text};
 use crate::output::render::order::{RowOrder, SortKey};
 use crate::output::render::wrap::WrapWriter;
+use crate::output::render::{Grid, Sheet};
 use crate::output::reshape::{ReshapeWriter, RowReshape};
 use crate::program::live_rows::LiveRowPrinter;
 use crate::report::{EscapingWriter, Report, count_phrase};
@@ -94,6 +94,7 @@ pub struct SheetPrinter<'p> {
     chain: Option<Box<dyn FnOnce() -> Vec<u8> + 'p>>,
     early: Option<&'p LiveRowPrinter<'p>>,
     largest: &'p [&'p str],
+    answer: Option<fn(&Grid) -> Option<String>>,
 }
 
 impl RowOutput {
@@ -106,6 +107,7 @@ impl RowOutput {
             chain: None,
             early: None,
             largest: &[],
+            answer: None,
         }
     }
 }
@@ -130,6 +132,13 @@ impl<'p> SheetPrinter<'p> {
     #[must_use]
     pub fn largest_by(mut self, columns: &'p [&'p str]) -> Self {
         self.largest = columns;
+        self
+    }
+
+    /// Answers the table in one sentence on a terminal: before it, and after it if it scrolls.
+    #[must_use]
+    pub fn with_answer(mut self, answer: fn(&Grid) -> Option<String>) -> Self {
+        self.answer = Some(answer);
         self
     }
 
@@ -161,13 +170,13 @@ fn print_rows<'s>(
         chain,
         early,
         largest,
+        answer,
     } = printer;
     report.end_progress();
     let early = early.filter(|early| early.is_possible());
     if output.format == RowFormat::Awk && !output.order.is_nothing() {
         bail!("the AWK chain has an order of its own: use --sort and --top with --format csv");
     }
-    let sheet = || output.arranged(sheet(), largest, report);
     if output.format == RowFormat::Table && output.reshape.is_nothing() {
         let look = match output.order.top {
             // With --top all its rows are drawn, also on a small terminal.
@@ -177,12 +186,15 @@ fn print_rows<'s>(
             },
             None => output.look,
         };
-        return drawn(&sheet()?, &look);
+        let all = sheet();
+        let answer = answer.filter(|_| look.width.is_some());
+        let answer = answer.and_then(|answer| answer(&all.to_grid()));
+        return drawn(&output.arranged(all, largest, report)?, &look, answer);
     }
     let has_header = early.is_none_or(LiveRowPrinter::is_empty);
     output.rows(has_header, |out| {
         let rows = |out: &mut (dyn Write + Send)| -> anyhow::Result<()> {
-            let sheet = sheet()?;
+            let sheet = output.arranged(sheet(), largest, report)?;
             match output.format {
                 RowFormat::Jsonl => sheet.write_jsonl(jobs, out)?,
                 _ => sheet.write_csv(jobs, out)?,
@@ -225,11 +237,27 @@ impl RowOutput {
     }
 }
 
-/// A table on standard output. Its cells are escaped, its colours are not.
-fn drawn(sheet: &Sheet<'_>, look: &DrawStyle) -> anyhow::Result<()> {
+/// A table on standard output, between its answer where it scrolls. Its cells are escaped, its colours are not.
+fn drawn(sheet: &Sheet<'_>, look: &DrawStyle, answer: Option<String>) -> anyhow::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
-    sheet.draw_table(look, &mut out)?;
-    out.flush().context("cannot write the output")
+    let Some(answer) = answer else {
+        sheet.draw_table(look, &mut out)?;
+        return out.flush().context("cannot write the output");
+    };
+    let mut table = Vec::new();
+    sheet.draw_table(look, &mut table)?;
+    let width = look.width.unwrap_or(usize::MAX);
+    let answer = answer.lines().flat_map(|line| wrap_text(line, width));
+    let answer = Vec::from_iter(answer).join("\n");
+    let lines = table.iter().filter(|byte| **byte == b'\n').count() + answer.lines().count();
+    let again = match is_scrolled(&io::stdout(), lines) {
+        true => format!("{answer}\n"),
+        false => String::new(),
+    };
+    let parts = [format!("{answer}\n").as_bytes(), &table, again.as_bytes()].concat();
+    out.write_all(&parts)
+        .and_then(|()| out.flush())
+        .context("cannot write the output")
 }
 
 /// Gives standard output, buffered, to `write`, and flushes it: a full disk must not pass

@@ -263,7 +263,7 @@ impl ProgramRun {
             is_by_step.then_some(rows),
         )?;
         let (all, part) = filter.keep_calls(all);
-        part.report(&self.filter, true, &self.report);
+        part.report(&self.filter, &self.report);
         groups::note_unknown(&all, by, &self.report);
         Ok((all, early))
     }

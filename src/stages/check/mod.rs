@@ -277,11 +277,11 @@ fn judge_gathered(
         found,
         inputs,
         accounts,
-        processes,
+        separate,
         ..
     } = &*seen;
     findings.extend(questions::ask_questions(
-        net, &facts, found, inputs, accounts, processes,
+        net, &facts, found, inputs, accounts, separate,
     ));
     let mut judged = JudgedParts::of_log(&ranks.compared, found, &seen.warnings.ends);
     judged.has_records = has_compared_records;

@@ -102,6 +102,10 @@ impl InputStage for RunGatherer<'_> {
     const NEEDS: Provides = Provides::CALLS;
     type Visit = SnapshotPartial;
 
+    fn jobs_at_once() -> usize {
+        2
+    }
+
     fn begin_input(&mut self, name: String) {
         self.kept.begin_log(name);
     }

@@ -327,7 +327,7 @@ fn a_log_that_sends_nothing_gives_an_empty_matrix() {
     let path = captured("ddp/nccl.log.gz");
     let out = run("nccl-matrix", &[arg(&path), "--recorded"]).ends(0);
     assert_eq!(out.text(), "from,to,calls,bytes,basis\n");
-    out.says(&["the matrix is empty: no input has peers"]);
+    out.says(&["the matrix is empty: no call that was read has peers"]);
     feed("nccl-matrix", &[], "").ends(1);
     run("nccl-matrix", &["testdata/cuda/metrics.log"]).ends(2);
 }

@@ -19,6 +19,7 @@ mod proxy;
 mod ras_watch;
 mod report;
 mod rows;
+mod several_jobs;
 mod skew;
 mod synth;
 mod tables;

@@ -108,6 +108,7 @@ pub fn count_calls_live(
     }
     progress.finish();
     report.add_placements(all.methods);
+    report.note_separate_jobs(&all.merged, 1);
     Ok(all.finish())
 }
 

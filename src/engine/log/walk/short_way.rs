@@ -142,6 +142,13 @@ impl<'a, V: LogVisitor> ChunkWalk<'a, V> {
         Some((back, next))
     }
 
+    /// Begins another text of the chunk: the speakers of the texts before it are met again in it.
+    pub(super) fn begin_text(&mut self, start: usize) {
+        self.speakers.clear();
+        self.slots.fill(KnownHeader::default());
+        self.out.origins.begin_text(self.offset + start as u64);
+    }
+
     /// Remembers the speaker of a clean header for the short way.
     pub(super) fn remember_header(
         &mut self,

@@ -38,6 +38,7 @@ pub fn walk_small_files<V: LogVisitor>(
         // The next text begins a line, however this one ends.
         scan.bytes = &bytes[..text.end];
         scan.gap = text.start;
+        scan.begin_text(text.start);
         let members = scan.out.origins.members.items().len();
         scan.walk_lines_from(text.start);
         let ChunkResult {

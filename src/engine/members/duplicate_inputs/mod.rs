@@ -202,8 +202,13 @@ impl DuplicateInputs {
         }
     }
 
+    /// The name of an input.
+    pub(super) fn input_name(&self, input: usize) -> &str {
+        self.inputs.get(input).map_or("", |known| &known.name)
+    }
+
     /// Returns the input that a byte is in.
-    fn input_at(&self, at: u64) -> usize {
+    pub(super) fn input_at(&self, at: u64) -> usize {
         let last = self.ends.len().saturating_sub(1);
         self.begin + self.ends.partition_point(|&end| end <= at).min(last)
     }

@@ -182,6 +182,11 @@ impl<'c> DrawnTable<'c> {
     }
 }
 
+/// Formats a cell of a column as a terminal shows it.
+pub fn column_text(cell: &TableCell<'_>, column: &str) -> String {
+    cell_text(cell, column, true)
+}
+
 /// Formats a cell for people.
 fn cell_text(cell: &TableCell<'_>, name: &str, has_units: bool) -> String {
     let is_bytes = name == "bytes" || name.ends_with("_bytes");
@@ -218,6 +223,11 @@ pub(super) fn value_style(column: &str, text: &str) -> Option<Style> {
 pub fn terminal_width(out: &(impl AsFd + IsTerminal)) -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(out).ok()?;
     (size.ws_col > 0 && out.is_terminal()).then_some(usize::from(size.ws_col))
+}
+
+/// Returns true if a text of so many lines does not fit the terminal.
+pub fn is_scrolled(out: &impl AsFd, lines: usize) -> bool {
+    rustix::termios::tcgetwinsize(out).is_ok_and(|size| lines >= usize::from(size.ws_row))
 }
 
 /// Breaks a sentence into lines of at most `width` characters, between words if they fit.

@@ -50,7 +50,7 @@ pub fn write_unique_rows(
         false => {
             let all = calls::count_calls(origins, read, filter.tally(), report, progress)?;
             let (kept, part) = filter.keep_calls(all);
-            part.report(&options.filter, false, report);
+            part.report(&options.filter, report);
             kept
         }
     };

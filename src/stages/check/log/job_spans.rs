@@ -1,7 +1,7 @@
 //! Where the calls of each job are in a log that may have several: attempts of one, or jobs beside
 //! each other. Between files nothing is known of the order of lines.
 
-use crate::members::job_ranks::DisjointSets;
+use crate::members::DisjointSets;
 use crate::stages::communicators::CommunicatorsSummary;
 use rustc_hash::FxHashMap;
 

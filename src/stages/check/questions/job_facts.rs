@@ -1,12 +1,12 @@
 //! What a question may look at: everything that was gathered besides the calls of each rank.
 
+use crate::members::jobs::SeparateJob;
 use crate::report::account::Account;
 use crate::stages::check::finding::Finding;
 use crate::stages::check::walk::WalkedInput;
 use crate::stages::communicators::CommunicatorsSummary;
 use crate::stages::net::NetSummary;
 use crate::stages::net::table::{NetFacts, NetSubject};
-use std::collections::BTreeSet;
 
 /// A job, as its lines show it.
 pub(super) struct JobFacts<'s> {
@@ -18,8 +18,8 @@ pub(super) struct JobFacts<'s> {
     pub(super) inputs: &'s [WalkedInput],
     /// The account of each input.
     pub(super) accounts: &'s [Account],
-    /// The processes with lines in each input.
-    pub(super) processes: &'s [BTreeSet<u32>],
+    /// The jobs, if there are several.
+    pub(super) separate: &'s [SeparateJob],
 }
 
 impl JobFacts<'_> {

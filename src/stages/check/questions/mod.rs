@@ -12,6 +12,7 @@ mod several_jobs;
 
 use super::finding::Finding;
 use super::walk::WalkedInput;
+use crate::members::jobs::SeparateJob;
 use crate::report::account::Account;
 use crate::stages::communicators::CommunicatorsSummary;
 use crate::stages::net::NetSummary;
@@ -19,7 +20,6 @@ use crate::stages::net::table::{self, NetFacts};
 use hosts::initialisation as init_times;
 use hosts::{channels, gpudirect, nvls, rails, setting_differences, transport};
 use job_facts::JobFacts;
-use std::collections::BTreeSet;
 
 /// The questions, in the order in which they are asked.
 const QUESTIONS: [fn(&JobFacts<'_>) -> Vec<Finding>; 17] = [
@@ -49,7 +49,7 @@ pub(super) fn ask_questions(
     found: &CommunicatorsSummary,
     inputs: &[WalkedInput],
     accounts: &[Account],
-    processes: &[BTreeSet<u32>],
+    separate: &[SeparateJob],
 ) -> Vec<Finding> {
     let job = JobFacts {
         net,
@@ -58,7 +58,7 @@ pub(super) fn ask_questions(
         found,
         inputs,
         accounts,
-        processes,
+        separate,
     };
     QUESTIONS.iter().flat_map(|ask| ask(&job)).collect()
 }

@@ -18,6 +18,7 @@ use crate::formats::open::OpenInput;
 use crate::log::timeline::{self, Checkpoint, LastStepsStart, LiveTimeline};
 use crate::log::{LogState, MergedChunk};
 use crate::members::MergedMembers;
+use crate::members::jobs::SeparateJob;
 use crate::output::render::Grid;
 use crate::report::Report;
 use crate::report::account::Account;
@@ -53,6 +54,8 @@ pub(crate) struct CheckGathered {
     pub(crate) accounts: Vec<Account>,
     /// For each of them the processes with lines in it.
     pub(crate) processes: Vec<BTreeSet<u32>>,
+    /// The jobs of the inputs, if there are several.
+    pub(crate) separate: Vec<SeparateJob>,
     /// Transports, versions, settings.
     pub(crate) net: NetSummary,
     /// Communicators.
@@ -164,6 +167,10 @@ impl<'o> InputStage for Gatherer<'o> {
     const RELEASES_PIPE_LINES: bool = true;
     const TAKES_PIPED_RECORDS: bool = true;
     type Visit = CheckPartial;
+
+    fn jobs_at_once() -> usize {
+        0
+    }
 
     fn begin_input(&mut self, name: String) {
         // An input is counted only if it can be read to its end.
@@ -437,6 +444,7 @@ impl<'o> Gatherer<'o> {
             inputs: self.inputs,
             accounts: self.accounts,
             processes: self.processes,
+            separate: merged.find_separate_jobs(),
             streams: self.streams,
             last_steps: self.last_steps.unwrap_or_default(),
             kept: self.kept,

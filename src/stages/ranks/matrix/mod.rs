@@ -187,7 +187,7 @@ pub fn read_matrix(
     }
     let found = gather.finish(&merged);
     let (calls, part) = count_filter.keep_calls(found.calls);
-    part.report(filter, true, report);
+    part.report(filter, report);
     let told = TrafficSources {
         calls: &calls,
         sides: found.sides,
@@ -251,7 +251,7 @@ fn fill_matrix(
     copies::add_copies(matrix, ends, copies, &members, report);
     report_matrix_notes(matrix, options, &members, report);
     if matrix.is_empty() {
-        report.warn("the matrix is empty: no input has peers");
+        report.warn("the matrix is empty: no call that was read has peers");
     }
 }
 

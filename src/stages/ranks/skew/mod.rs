@@ -135,6 +135,9 @@ fn build_skew_table(
         }
         return Ok(found.latencies.to_grid());
     }
+    if found.timed == 0 && !options.filter.is_empty() {
+        return none("no collective that the filter keeps has a time");
+    }
     if found.timed == 0 {
         return none(match options.from {
             ArrivalSource::Starts => {
@@ -201,11 +204,16 @@ impl SkewSummary {
             "{} compared: each rank with the median of the ranks of its call",
             count_phrase(*matched, "call")
         ));
-        if *partly > 0 || *alone > 0 {
-            report.note(&format!(
-                "of {partly} of them some ranks are not in the input; {alone} more were found on one \
-                 rank only"
-            ));
+        let missing = match options.filter.is_empty() {
+            true => "are not in the input",
+            false => "are not in the input, or the filter leaves them out",
+        };
+        if *partly > 0 {
+            report.note(&format!("some ranks of {partly} of these calls {missing}"));
+        }
+        if *alone > 0 {
+            let alone = count_phrase(*alone, "more call");
+            report.note(&format!("{alone} had only one rank to compare"));
         }
         let late_ns = i64::try_from(options.late_ns).unwrap_or(i64::MAX);
         if self.step > late_ns {

@@ -19,8 +19,8 @@ use super::fold::CommunicatorSide;
 use super::identity::{CommunicatorKey, JobGpu, MergedCommunicator, gpu_of_side};
 use super::purpose::{CommunicatorPurpose, PurposeLabel};
 use super::traffic::{CommunicatorTraffic, TrafficClass};
+use crate::members::DisjointSets;
 use crate::members::OpInterner;
-use crate::members::job_ranks::DisjointSets;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Labels all communicators of logs with `steps` steps (0: unknown).

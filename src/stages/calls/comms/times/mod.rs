@@ -149,7 +149,7 @@ pub fn write_timed_rows(
     if let Some(window) = &read.window {
         present.check_window(window).map_err(Error::Content)?;
     }
-    part.report(&options.filter, false, report);
+    part.report(&options.filter, report);
     report.note(&format!(
         "{} of {} have a record (--times)",
         filled.with,

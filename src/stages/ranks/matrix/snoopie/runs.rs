@@ -104,7 +104,7 @@ impl AccessFilter<'_> {
 
     fn report(&self, report: &Report) {
         if let Some(filter) = self.filter {
-            self.part.report(filter, true, report);
+            self.part.report(filter, report);
         }
     }
 }

@@ -1,0 +1,179 @@
+//! The answer of a table in one sentence, which a terminal shows before and after the table.
+
+mod limits;
+
+use crate::error::phrases::count_phrase;
+use crate::output::render::look::column_text;
+use crate::output::render::{Grid, TableCell};
+use limits::MAX_CHANGES_NAMED;
+use std::cmp::Reverse;
+
+/// A row under the names of its columns.
+#[derive(Clone, Copy)]
+struct NamedRow<'g> {
+    columns: &'g [String],
+    cells: &'g [TableCell<'static>],
+}
+
+impl<'g> NamedRow<'g> {
+    fn cell(self, column: &str) -> Option<&'g TableCell<'static>> {
+        let at = self.columns.iter().position(|name| name == column)?;
+        self.cells
+            .get(at)
+            .filter(|cell| !matches!(cell, TableCell::Empty))
+    }
+
+    /// The value as a terminal shows it; nothing if it is unknown.
+    fn text(self, column: &str) -> String {
+        let cell = self.cell(column);
+        cell.map_or(String::new(), |cell| column_text(cell, column))
+    }
+
+    fn number(self, column: &str) -> f64 {
+        match self.cell(column) {
+            Some(TableCell::Int(n)) => *n as f64,
+            Some(TableCell::Float(x) | TableCell::Share(x)) => *x,
+            _ => 0.0,
+        }
+    }
+}
+
+fn has_column(grid: &Grid, name: &str) -> Option<()> {
+    grid.columns
+        .iter()
+        .any(|column| column == name)
+        .then_some(())
+}
+
+fn name_rows(grid: &Grid) -> impl Iterator<Item = NamedRow<'_>> + Clone {
+    let columns = &grid.columns[..];
+    grid.rows
+        .iter()
+        .map(move |cells| NamedRow { columns, cells })
+}
+
+/// Groups rows by a text, in the order of the first ones.
+fn group_rows<'g>(
+    rows: impl Iterator<Item = NamedRow<'g>>,
+    key: impl Fn(NamedRow<'g>) -> String,
+) -> Vec<(String, Vec<NamedRow<'g>>)> {
+    let mut groups: Vec<(String, Vec<NamedRow<'g>>)> = Vec::new();
+    for row in rows {
+        let key = key(row);
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, rows)) => rows.push(row),
+            None => groups.push((key, vec![row])),
+        }
+    }
+    groups
+}
+
+/// What nccl-diff found: how much of what, then aspects with a single change, with its values.
+pub fn answer_changes(grid: &Grid) -> Option<String> {
+    let (mut named, mut counted) = (String::new(), Vec::new());
+    for (aspect, rows) in group_rows(name_rows(grid), |row| row.text("aspect")) {
+        match rows[..] {
+            [row] if named.lines().count() <= MAX_CHANGES_NAMED => {
+                let name = format!("{aspect} {}", row.text("subject"));
+                let [a, b] = ["a", "b"].map(|side| match row.text(side) {
+                    none if none.is_empty() => "none".to_owned(),
+                    text => text,
+                });
+                named += &format!("\n  {}: {a} -> {b}", name.trim_end());
+            }
+            _ => counted.push(format!("{aspect} {}", rows.len())),
+        }
+    }
+    let differences = count_phrase(grid.rows.len() as u64, "difference");
+    let counted = match (counted.is_empty(), named.is_empty()) {
+        (true, _) => String::new(),
+        (_, true) => counted.join(", "),
+        (_, false) => format!("{}; and", counted.join(", ")),
+    };
+    Some(format!("{differences} from A to B: {counted}{named}"))
+}
+
+/// The rank that is late most, of nccl-skew's rows.
+pub fn answer_lateness(grid: &Grid) -> Option<String> {
+    has_column(grid, "late_calls")?;
+    let late = name_rows(grid).filter(|row| row.number("late_calls") > 0.0);
+    let weight = |row: &NamedRow<'_>| row.number("p95_us").max(row.number("late_us"));
+    let Some(worst) = late.max_by(|a, b| weight(a).total_cmp(&weight(b))) else {
+        let calls = name_rows(grid).map(|row| row.number("calls"));
+        let calls = calls.fold(0.0, f64::max);
+        return Some(format!(
+            "no rank is late in {calls} calls, as far as the time stamps show"
+        ));
+    };
+    let rank = match worst.text("global_rank") {
+        known if known.is_empty() => worst.text("rank"),
+        known => known,
+    };
+    let pattern = match worst.text("pattern") {
+        none if none.is_empty() => String::new(),
+        pattern => format!(" ({pattern})"),
+    };
+    Some(format!(
+        "rank {rank} on {} is late most: in {} of {} calls{pattern}, {} us at 95 of 100, {} us at most",
+        worst.text("host"),
+        worst.text("late_calls"),
+        worst.text("calls"),
+        worst.text("p95_us"),
+        worst.text("max_us"),
+    ))
+}
+
+/// The slowest step; the first of a segment includes the job's start.
+pub fn answer_slowest_step(grid: &Grid) -> Option<String> {
+    let mut segment = None;
+    let timed = name_rows(grid).filter(|row| row.number("time_s") > 0.0);
+    let later = timed.filter(|row| {
+        let own = Some(row.text("segment"));
+        std::mem::replace(&mut segment, own.clone()) == own
+    });
+    let mut steps = Vec::from_iter(later);
+    steps.sort_by(|a, b| a.number("time_s").total_cmp(&b.number("time_s")));
+    let (slowest, middle) = (steps.last()?, steps[(steps.len() - 1) / 2]);
+    Some(format!(
+        "step {} is the slowest of {} steps: {} s, median {} s (first steps left out)",
+        slowest.text("step"),
+        steps.len(),
+        slowest.text("time_s"),
+        middle.text("time_s"),
+    ))
+}
+
+/// How many communicators there are of each purpose and size.
+pub fn answer_communicators(grid: &Grid) -> Option<String> {
+    has_column(grid, "communicator")?;
+    let key = |row: NamedRow<'_>| format!("{} of {} ranks", row.text("label"), row.text("ranks"));
+    let mut kinds = group_rows(name_rows(grid), key);
+    kinds.sort_by_key(|(_, rows)| Reverse(rows[0].text("ranks").parse::<u64>().unwrap_or(0)));
+    let kinds = kinds
+        .iter()
+        .map(|(kind, rows)| format!("{} {kind}", rows.len()));
+    let all = count_phrase(grid.rows.len() as u64, "communicator");
+    Some(format!("{all}: {}", Vec::from_iter(kinds).join(", ")))
+}
+
+/// The network, its way to the GPUs' memory and the version, of nccl-net's facts of the job.
+pub fn answer_network(grid: &Grid) -> Option<String> {
+    let facts = [
+        ("hosts", &["job.hosts"][..]),
+        ("network", &["network", "job.network"]),
+        ("GPUDirect", &["job.gpudirect"]),
+        ("transport", &["transport", "job.transport"]),
+        ("NCCL", &["version.nccl", "job.version"]),
+    ];
+    let parts = facts.iter().filter_map(|(noun, subjects)| {
+        let of_job = name_rows(grid).filter(|row| row.text("scope") == "job");
+        let of_fact = group_rows(of_job, |row| row.text("subject"));
+        let known = subjects
+            .iter()
+            .find_map(|subject| of_fact.iter().find(|(of, _)| of == subject));
+        let values = known?.1.iter().map(|row| row.text("value"));
+        Some(format!("{noun}: {}", Vec::from_iter(values).join(" and ")))
+    });
+    let parts = Vec::from_iter(parts);
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
