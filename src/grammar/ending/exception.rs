@@ -62,6 +62,14 @@ const NCCL_FAILURE_WORDS: [&[u8]; 16] = [
     b"Connection closed by peer",
 ];
 
+/// An exception whose name ends with `Error`: the word alone is how any tool begins its complaint.
+pub(super) fn read_named_error<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    let is_named = before
+        .last()
+        .is_some_and(|b| b.is_ascii_alphanumeric() || b"_.".contains(b));
+    is_named.then(|| read_exception(before, behind)).flatten()
+}
+
 /// `torch.OutOfMemoryError: CUDA out of memory.`, `KeyboardInterrupt`: a name with its parts, after
 /// nothing but a prefix, and its text.
 pub(super) fn read_exception<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {

@@ -32,7 +32,11 @@ pub(super) fn report_process_failure<'a>(
     }))
 }
 
-pub(super) fn read_srun<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+pub(super) fn read_srun<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    // The answer to another command begins where that command's text ends.
+    if before.last().is_some_and(|last| !b" \t:]>|".contains(last)) {
+        return None;
+    }
     if let Some(host) = behind.strip_prefix(b"Node failure on ") {
         let who = ProcessOfLine {
             host: Some(host.trim_ascii()),
@@ -156,6 +160,23 @@ pub(super) fn read_signal_handler<'a>(
     is_whole
         .then(|| report_process_failure(FailureCause::Signal(number), who))
         .flatten()
+}
+
+/// PALS, the launcher of Cray's systems: `n1.lab: rank 2 died from signal 6 and dumped core`, `n1.lab: rank 7 exited with
+/// code 1`; `behind` follows `: rank `.
+pub(super) fn read_pals<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    let (rest, rank) = dec_u32(behind).ok()?;
+    let what = match rest.strip_prefix(b" died from signal ") {
+        Some(number) => FailureCause::Signal(dec_i32(number).ok()?.1),
+        None => cause_of_exit_code(dec_i32(rest.strip_prefix(b" exited with code ")?).ok()?.1)?,
+    };
+    let host = before.rsplit(|b| b.is_ascii_whitespace()).next()?;
+    let who = ProcessOfLine {
+        rank: Some(rank),
+        host: Some(host).filter(|host| !host.is_empty()),
+        ..ProcessOfLine::default()
+    };
+    report_process_failure(what, who)
 }
 
 /// UCX's handler of signals: `[n1:81:0:99] Caught signal 11 (Segmentation fault: ...)`, of a host, a process, a

@@ -14,6 +14,7 @@
 //! mpirun noticed that process rank 1 with PID 0 on node n1 exited on signal 6 (Aborted).
 //! [n1:81] Signal: Segmentation fault (11)                                             Open MPI, a stack after it
 //! [n1:81:0:99] Caught signal 11 (Segmentation fault: address not mapped to object)     UCX, a stack after it
+//! n1.lab: rank 2 died from signal 6 and dumped core                                    PALS
 //! Thread 1 "python" received signal SIGSEGV, Segmentation fault.                        gdb
 //! *** SIGSEGV received at time=1700000000 on cpu 3 ***                                  Abseil, as in Ray
 //! Worker PID: 81 Worker exit type: SYSTEM_ERROR Worker exit detail: ...                 Ray
@@ -199,7 +200,7 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     ("\", line ", stack::read_python_frame),
     ("()  /", stack::read_source_frame),
     ("] Assertion `", stack::read_kernel_assertion),
-    ("Error", exception::read_exception),
+    ("Error", exception::read_named_error),
     ("Exception", exception::read_exception),
     ("KeyboardInterrupt", exception::read_exception),
     ("client socket has timed out", exception::read_setup_error),
@@ -239,6 +240,7 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     ("exited on signal ", launcher::read_mpirun_signal),
     ("exited with non-zero status", exception::read_crash),
     ("] Signal: ", launcher::read_signal_handler),
+    (": rank ", launcher::read_pals),
     ("Caught signal ", launcher::read_ucx_signal),
     (" received signal SIG", launcher::read_named_signal),
     ("*** SIG", launcher::read_named_signal),

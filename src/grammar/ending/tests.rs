@@ -428,6 +428,36 @@ fn labels_of_serving_programs_name_ranks() {
 }
 
 #[test]
+fn the_launcher_of_cray_and_another_command_s_answer() {
+    let failure = |line: &str| match find_ending(line.as_bytes()) {
+        Some(EndingLine::Failed(failure)) => Some((failure.what, failure.who.rank)),
+        _ => None,
+    };
+    for (line, expected) in [
+        (
+            "n1.lab: rank 2 died from signal 6 and dumped core",
+            Some((FailureCause::Signal(6), Some(2))),
+        ),
+        (
+            "n1.lab: rank 7 exited with code 3",
+            Some((FailureCause::Exit(3), Some(7))),
+        ),
+        ("n1.lab: rank 7 of 8 is ready", None),
+        (
+            "0: srun: error: n1: task 3: Exited with exit code 5",
+            Some((FailureCause::Exit(5), Some(3))),
+        ),
+        (
+            "srun ps || echo \"none\"srun: error: n1: task 3: Exited with exit code 5",
+            None,
+        ),
+        ("Error: Failed to suspend process", None),
+    ] {
+        assert_eq!(failure(line), expected, "{line}");
+    }
+}
+
+#[test]
 fn handlers_of_signals_report_crashes() {
     for (line, number) in [
         (

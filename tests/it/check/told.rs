@@ -245,6 +245,26 @@ fn a_scheduler_that_does_not_wait_with_the_others_is_named() {
     assert_eq!(findings(&log(&[1, 5])).0, ["error watchdog_timeout "]);
 }
 
+/// A launcher kills the rest after a time-out, and a job's end is an answer where nothing else is judged.
+#[test]
+fn a_kill_after_a_timeout_follows_from_it() {
+    let timeout = "[rank8]:[E304 01:21:01 ProcessGroupNCCL.cpp:607] [Rank 8] Watchdog caught collective operation timeout: \
+                   WorkNCCL(SeqNum=167, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600060 \
+                   milliseconds before timing out.\n";
+    let killed = "srun: error: n1: tasks 0-7: Killed\n";
+    let first = |log: &str| findings(log).0[0].clone();
+    assert_eq!(
+        first(&[timeout, killed].concat()),
+        "error watchdog_timeout 8"
+    );
+    assert_eq!(first(&[killed, timeout].concat()), "error rank_killed ");
+    let end = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-02-03T04:05:06 DUE TO TIME LIMIT ***\n";
+    let out = feed("nccl-check", &["-q", "--format", "text"], end);
+    let answer = "nothing but the job's end is judged: the scheduler cancelled the job at 2026-02-03T04:05:06: time limit";
+    let shown = String::from_utf8_lossy(&out.stdout);
+    assert!(shown.starts_with(answer), "{shown}");
+}
+
 /// Lines that a process wrote before its failure may come after it: those of its beginning do.
 #[test]
 fn lines_that_come_late_do_not_hide_an_exception() {

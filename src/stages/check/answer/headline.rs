@@ -59,6 +59,15 @@ impl CheckSummary {
     fn describe_clean(&self) -> (String, Option<String>) {
         let settings = || Some(format!("run the job again with {}", rerun_environment()));
         let open = |kind| self.findings.iter().find(|f| f.kind == kind);
+        // How the job ended is all that its text shows.
+        let end = open(Kind::JobCancelled).or_else(|| open(Kind::JobInterrupted));
+        if let Some(end) = end.filter(|_| self.is_empty()) {
+            let says = format!(
+                "nothing but the job's end is judged: {}",
+                first_clause(&end.says)
+            );
+            return (says, first_advice(end));
+        }
         if let Some(nothing) = open(Kind::NotChecked) {
             let says = first_clause(&nothing.says);
             let says = says.strip_prefix("not judged: ").unwrap_or(says);

@@ -101,7 +101,7 @@ impl MachineJudge<'_> {
         let kind = kind_of_class(event.report.class);
         let (severity, sure) = match (place.level, order) {
             _ if kind == Kind::MachineMessage => match event.report.class {
-                MachineClass::Slow if place.level != JoinLevel::Elsewhere => {
+                MachineClass::Slow | MachineClass::Hung if place.level != JoinLevel::Elsewhere => {
                     (Severity::Warning, Confidence::High)
                 }
                 _ => (Severity::Note, Confidence::High),
@@ -251,7 +251,10 @@ fn is_of_host(class: MachineClass) -> bool {
 /// A message without a log.
 fn judge_alone(class: MachineClass, is_back: bool) -> (Severity, Confidence) {
     match class {
-        MachineClass::Program | MachineClass::Engine => (Severity::Warning, Confidence::Medium),
+        // Without a log any process of the host may be meant.
+        MachineClass::Program | MachineClass::Engine | MachineClass::Crash => {
+            (Severity::Warning, Confidence::Medium)
+        }
         MachineClass::Nic if is_back => (Severity::Warning, Confidence::Medium),
         MachineClass::Nic | MachineClass::Link => (Severity::Error, Confidence::Medium),
         _ => (Severity::Error, Confidence::High),

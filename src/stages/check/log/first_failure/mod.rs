@@ -318,6 +318,13 @@ impl<'a> FailureEvidence<'a> {
             .watched
             .iter()
             .any(|w| matches!(w.what, Watch::Hccl(_)));
+        let has_timed_out = |f: &ReportedFailure| {
+            let mut timeouts = self
+                .watched
+                .iter()
+                .filter(|w| matches!(w.what, Watch::Timeout(_)));
+            timeouts.any(|w| w.at.input == f.line.at.input && w.at < f.line.at)
+        };
         let is_own = |f: &&ReportedFailure| {
             // A process that lost a peer, or timed out, is taken down after it.
             let taken = alarm.is_some_and(|alarm| {
@@ -346,6 +353,8 @@ impl<'a> FailureEvidence<'a> {
                 FailureCause::Exception => {
                     (!taken || memory()) && !(has_hccl && f.reports_device())
                 }
+                // A launcher kills the others after a rank that timed out.
+                FailureCause::Signal(9) if has_timed_out(f) => false,
                 FailureCause::Signal(_) => !f.listed && !outlived(),
                 FailureCause::OutOfMemory => !f.listed,
                 FailureCause::Gpu(_) | FailureCause::Host => true,
