@@ -306,6 +306,15 @@ impl<'a> FailureEvidence<'a> {
         inputs.filter_map(of_input).collect()
     }
 
+    /// True for a failure after a time-out that PyTorch's watchdog reports in the same input.
+    fn timed_out_before(&self, f: &ReportedFailure) -> bool {
+        let mut timeouts = self
+            .watched
+            .iter()
+            .filter(|w| matches!(w.what, Watch::Timeout(_)));
+        timeouts.any(|w| w.at.input == f.line.at.input && w.at < f.line.at)
+    }
+
     fn find_cause_of_attempt(&self, attempt: &JobAttempt) -> Option<Finding> {
         let failures = &attempt.failures;
         let first = failures.iter().find(|f| f.what != FailureCause::Repeated)?;
@@ -318,13 +327,6 @@ impl<'a> FailureEvidence<'a> {
             .watched
             .iter()
             .any(|w| matches!(w.what, Watch::Hccl(_)));
-        let has_timed_out = |f: &ReportedFailure| {
-            let mut timeouts = self
-                .watched
-                .iter()
-                .filter(|w| matches!(w.what, Watch::Timeout(_)));
-            timeouts.any(|w| w.at.input == f.line.at.input && w.at < f.line.at)
-        };
         let is_own = |f: &&ReportedFailure| {
             // A process that lost a peer, or timed out, is taken down after it.
             let taken = alarm.is_some_and(|alarm| {
@@ -344,8 +346,8 @@ impl<'a> FailureEvidence<'a> {
                 FailureCause::Cancelled
                 | FailureCause::Interrupted
                 | FailureCause::Repeated
-                | FailureCause::Nccl => false,
-                FailureCause::Signal(15) => false,
+                | FailureCause::Nccl
+                | FailureCause::Signal(15) => false,
                 FailureCause::Signal(6)
                 | FailureCause::Exit(_)
                 | FailureCause::Unstated
@@ -354,7 +356,7 @@ impl<'a> FailureEvidence<'a> {
                     (!taken || memory()) && !(has_hccl && f.reports_device())
                 }
                 // A launcher kills the others after a rank that timed out.
-                FailureCause::Signal(9) if has_timed_out(f) => false,
+                FailureCause::Signal(9) if self.timed_out_before(f) => false,
                 FailureCause::Signal(_) => !f.listed && !outlived(),
                 FailureCause::OutOfMemory => !f.listed,
                 FailureCause::Gpu(_) | FailureCause::Host => true,
