@@ -323,10 +323,8 @@ impl<'a> FailureEvidence<'a> {
             .find(|f| f.what == FailureCause::Nccl)
             .map(|f| f.line.at);
         let alarm = self.alarm.into_iter().chain(lost).min();
-        let has_hccl = self
-            .watched
-            .iter()
-            .any(|w| matches!(w.what, Watch::Hccl(_)));
+        let mut watched = self.watched.iter();
+        let has_hccl = watched.any(|w| matches!(w.what, Watch::Hccl(_)));
         let is_own = |f: &&ReportedFailure| {
             // A process that lost a peer, or timed out, is taken down after it.
             let taken = alarm.is_some_and(|alarm| {
