@@ -230,7 +230,7 @@ fn the_answer_comes_before_the_table_and_after_one_that_scrolls() {
         ),
         (
             "nccl-skew captured/fsdp-inspector",
-            "rank 3 on vm is late most: in ",
+            "rank 3 on vm comes latest: ",
         ),
         (
             "nccl-steps captured/ddp-skip --list --sort -time_s -n 3",

@@ -367,25 +367,26 @@ pub fn process_of_line(line: &[u8]) -> ProcessOfLine<'_> {
     }
 }
 
-/// Reads the rank in the name of a worker of vLLM's, `Worker_TP3`, unless there are several such groups.
+/// Reads the rank in the name of a worker of vLLM's, `Worker_TP3`.
 fn read_worker_name(name: &[u8]) -> Option<u32> {
-    let is_other = |part: &[u8]| part.starts_with(b"PP") || part.starts_with(b"DP");
-    let mut parts = name.split(|&b| b == b'_');
-    if parts.clone().any(is_other) {
-        return None;
-    }
-    let rank = parts.find_map(|part| part.strip_prefix(b"TP"))?;
-    let (rest, rank) = dec_u32(rank).ok()?;
-    rest.is_empty().then_some(rank)
+    read_tensor_rank(name.split(|&b| b == b'_'), &[b"PP", b"DP"])
 }
 
-/// Reads the rank in the label of SGLang's scheduler, `[DATE TIME DP0 TP3]`: all its ranks are in one tensor-parallel
-/// group, unless there are stages of a pipeline.
+/// Reads the rank in the label of SGLang's scheduler, `[DATE TIME DP0 TP3]`, whose data-parallel groups share the ranks.
 fn read_scheduler_label(line: &[u8]) -> Option<u32> {
     let label = line.strip_prefix(b"[")?;
     let label = &label[..memchr::memchr(b']', &label[..label.len().min(MAX_LABEL_BYTES)])?];
-    let mut words = label.split(|&b| b == b' ');
-    if words.clone().any(|word| word.starts_with(b"PP")) {
+    read_tensor_rank(label.split(|&b| b == b' '), &[b"PP"])
+}
+
+/// Reads the number of `TP3` among `words`: it is the rank unless there are several groups, as words that begin with one of
+/// `groups` show.
+fn read_tensor_rank<'a>(
+    mut words: impl Iterator<Item = &'a [u8]> + Clone,
+    groups: &[&[u8]],
+) -> Option<u32> {
+    let is_group = |word: &[u8]| groups.iter().any(|group| word.starts_with(group));
+    if words.clone().any(is_group) {
         return None;
     }
     let (rest, rank) = dec_u32(words.find_map(|word| word.strip_prefix(b"TP"))?).ok()?;

@@ -93,7 +93,7 @@ pub fn answer_changes(grid: &Grid) -> Option<String> {
     Some(format!("{differences} from A to B: {counted}{named}"))
 }
 
-/// The rank that is late most, of nccl-skew's rows.
+/// The rank with the largest lateness, of nccl-skew's rows.
 pub fn answer_lateness(grid: &Grid) -> Option<String> {
     has_column(grid, "late_calls")?;
     let late = name_rows(grid).filter(|row| row.number("late_calls") > 0.0);
@@ -105,21 +105,19 @@ pub fn answer_lateness(grid: &Grid) -> Option<String> {
             "no rank is late in {calls} calls, as far as the time stamps show"
         ));
     };
-    let rank = match worst.text("global_rank") {
-        known if known.is_empty() => worst.text("rank"),
-        known => known,
+    let known = |column: &str| Some(worst.text(column)).filter(|text| !text.is_empty());
+    let who = match known("global_rank").or_else(|| known("rank")) {
+        Some(rank) => format!("rank {rank}"),
+        None => format!("process {}", worst.text("pid")),
     };
-    let pattern = match worst.text("pattern") {
-        none if none.is_empty() => String::new(),
-        pattern => format!(" ({pattern})"),
-    };
+    let host = known("host").map_or(String::new(), |host| format!(" on {host}"));
+    let pattern = known("pattern").map_or(String::new(), |how| format!(" ({how})"));
     Some(format!(
-        "rank {rank} on {} is late most: in {} of {} calls{pattern}, {} us at 95 of 100, {} us at most",
-        worst.text("host"),
-        worst.text("late_calls"),
-        worst.text("calls"),
+        "{who}{host} comes latest: {} us or more at 5 of 100 calls, {} us at most; it is late in {} of {} calls{pattern}",
         worst.text("p95_us"),
         worst.text("max_us"),
+        worst.text("late_calls"),
+        worst.text("calls"),
     ))
 }
 

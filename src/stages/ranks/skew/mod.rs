@@ -187,8 +187,8 @@ struct SkewSummary {
     clocks: align::HostClocks,
     /// Calls with times by clocks that begin with each process, which were aligned.
     own_clock_calls: u64,
-    /// The same by clocks that agree with each other as they are.
-    own_clocks_agree: u64,
+    /// The same by clocks that no call contradicts.
+    believed: BelievedClocks,
     latencies: latency::LatencyByOp,
 }
 
@@ -230,15 +230,38 @@ impl SkewSummary {
                 count_phrase(self.own_clock_calls, "call")
             ));
         }
-        if self.own_clocks_agree > 0 {
-            report.note(&format!(
-                "the clocks of processes begin with each process, and no call of {} contradicts that they began \
-                 together: they are taken as they are",
-                self.own_clocks_agree
-            ));
-        }
+        self.believed.report(report);
         if options.from == ArrivalSource::Starts {
             self.clocks.report_offsets(options.align, report);
+        }
+    }
+}
+
+/// Calls by clocks that begin with each process and are taken as they are.
+#[derive(Debug, Default)]
+struct BelievedClocks {
+    calls: u64,
+    /// By how many ns the clocks may be apart without a call that shows it.
+    hidden_ns: Option<i64>,
+}
+
+impl BelievedClocks {
+    fn add_calls(&mut self, calls: u64, hidden_ns: i64) {
+        self.calls += calls;
+        self.hidden_ns = Some(
+            self.hidden_ns
+                .map_or(hidden_ns, |known| known.min(hidden_ns)),
+        );
+    }
+
+    fn report(&self, report: &Report) {
+        if let Some(hidden) = self.hidden_ns {
+            report.warn(&format!(
+                "the clocks of processes begin with each process, and none of {} contradicts that they began together: they \
+                 are taken as they are; where they are apart by less than {:.3} ms, no call shows it",
+                count_phrase(self.calls, "call"),
+                hidden as f64 / 1e6
+            ));
         }
     }
 }

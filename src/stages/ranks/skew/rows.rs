@@ -223,11 +223,13 @@ impl SkewBuilder {
         let mut calls = std::mem::take(&mut self.stretches[clock]);
         let name = self.clocks.items().get(clock);
         if name.is_some_and(|name| is_own_clock(name)) {
-            if self.do_clocks_agree(&calls) {
-                self.found.own_clocks_agree += calls.len() as u64;
-            } else {
-                self.found.own_clock_calls += calls.len() as u64;
-                HostClocks::default().align_calls(&mut calls, |who| who, &[]);
+            let number = calls.len() as u64;
+            match self.least_overlap(&calls).filter(|least| *least >= 0) {
+                Some(least) => self.found.believed.add_calls(number, least),
+                None => {
+                    self.found.own_clock_calls += number;
+                    HostClocks::default().align_calls(&mut calls, |who| who, &[]);
+                }
             }
         } else if options.align
             && options.from == ArrivalSource::Starts
@@ -247,18 +249,17 @@ impl SkewBuilder {
         self.stretches[clock] = calls;
     }
 
-    /// True if some call shows that its ranks' clocks began together, and none contradicts it: no rank ends a call
-    /// before another begins it. NCCL 2.28 and later loads its profiler right after all ranks of a process's first
-    /// communicator have exchanged data (`initTransportsRank`, init.cc).
-    fn do_clocks_agree(&self, calls: &[SkewCall]) -> bool {
+    /// The least [`SkewCall::overlap_ns`] of calls that keep their ranks together. From 0 on no rank ends such a call
+    /// before another begins it, so that the clocks may have begun together. NCCL 2.28 and later loads its profiler right
+    /// after all ranks of a process's first communicator have exchanged data (`initTransportsRank`, init.cc).
+    fn least_overlap(&self, calls: &[SkewCall]) -> Option<i64> {
         let ops = self.ops.items();
         let keeps_together = |call: &&SkewCall| {
             let name = ops.get(call.op as usize).map_or(&b""[..], |(op, _)| op);
             matches!(op_kind(name), OpKind::AllReduce | OpKind::PerRank)
         };
-        let overlaps = calls.iter().filter(keeps_together);
-        let least = overlaps.filter_map(SkewCall::overlap_ns).min();
-        least.is_some_and(|least| least >= 0)
+        let together = calls.iter().filter(keeps_together);
+        together.filter_map(SkewCall::overlap_ns).min()
     }
 
     /// Names the ranks. A rank in the largest communicator is a rank of the job if that communicator has all

@@ -126,6 +126,14 @@ fn durations_tell_who_came_last_without_a_clock() {
     assert_eq!(shown(&grid, &["rank", "pattern"]), expect);
 }
 
+fn read_rows(text: &str, options: &Options) -> SkewSummary {
+    let mut taken = SkewBuilder::default();
+    let mut feed = TableFeed::new(|row: &Row<'_>| taken.add_row(row, options));
+    feed.write_all(text.as_bytes()).unwrap();
+    drop(feed);
+    taken.finish_rows(options)
+}
+
 /// Rows as of the profiler plugin's traces: two processes, each with a clock that began with it, no size of the
 /// communicator. Rank 1 is 3 ms late at five of twelve calls; its first call has a time of the GPU's.
 #[test]
@@ -146,11 +154,7 @@ fn clocks_that_begin_with_each_process_are_aligned_by_the_calls_of_both() {
     };
     let rows = [0, 1].map(|rank| (0..13).map(move |seq| row(rank, seq)).collect::<String>());
     let options = Options::default();
-    let mut taken = SkewBuilder::default();
-    let mut feed = TableFeed::new(|row: &Row<'_>| taken.add_row(row, &options));
-    feed.write_all((head + &rows.concat()).as_bytes()).unwrap();
-    drop(feed);
-    let found = taken.finish_rows(&options);
+    let found = read_rows(&(head + &rows.concat()), &options);
     assert_eq!((found.matched, found.partly, found.alone), (12, 0, 2));
     let grid = found.late.to_grid(options.late_ns);
     let columns = ["rank", "pid", "pattern", "late_calls", "max_us"];
@@ -184,11 +188,9 @@ fn clocks_that_begin_with_each_process_are_believed_until_a_call_contradicts_the
         };
         let rows = [0, 1].map(|rank| (0..13).map(move |seq| row(rank, seq)).collect::<String>());
         let options = Options::default();
-        let mut taken = SkewBuilder::default();
-        let mut feed = TableFeed::new(|row: &Row<'_>| taken.add_row(row, &options));
-        feed.write_all((head + &rows.concat()).as_bytes()).unwrap();
-        drop(feed);
-        let grid = taken.finish_rows(&options).late.to_grid(options.late_ns);
+        let found = read_rows(&(head + &rows.concat()), &options);
+        assert_eq!(found.believed.hidden_ns, (apart == 0).then_some(3 * MS));
+        let grid = found.late.to_grid(options.late_ns);
         let shown = shown(&grid, &["rank", "max_us"]);
         assert_eq!(shown[1], format!("1 | {late}"), "{apart}");
     }

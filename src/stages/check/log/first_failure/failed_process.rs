@@ -45,12 +45,15 @@ impl<'a> FailureEvidence<'a> {
             Some((local, host)) => format!("local rank {local} of {}", quote_text(host)),
             None => words::name_failed_process(named, rank, pid, host.as_deref()),
         };
+        let is_named_by_closing = closed.is_some();
         let host = host.or(closed.map(|(_, host)| host));
         let (kind, says, advice) = words::describe_failure(failure, &who);
         // A few lines do not show an earlier failure, and a process that waits until its time is up is not at fault.
         let (sure, rank) = match failure.what {
             FailureCause::Exception if failure.is_time_out() => (Confidence::Low, None),
             FailureCause::Exception if self.ends.is_excerpt() => (Confidence::Medium, rank),
+            // The crash is sure, and its process only likely.
+            _ if is_named_by_closing => (Confidence::Medium, rank),
             _ => (Confidence::High, rank),
         };
         Finding {
