@@ -168,7 +168,7 @@ dumps of PyTorch's flight recorder are taken. Notes report how many calls have a
 records fill no call.
 
 With --unique equal calls are one row: calls is their number, dur_ns is the sum of their durations \
-(empty if one has none), and time, tid, seq, op_count, stream and start_ns are empty. step is also \
+(empty if one has none), and time, tid, seq, op_count, stream, start_ns and enqueue_ns are empty. step is also \
 empty unless --steps is given. Calls that differ in src, clock, quality, algo, proto, nchannels, \
 pg_name or pg_desc are never one row.
 

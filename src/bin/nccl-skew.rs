@@ -28,7 +28,9 @@ use std::str::FromStr;
 /// latest call.
 ///
 /// A log's time stamp is the time at which the rank's host handed the call to NCCL, as is start_ns of
-/// Inspector's records (NCCL_INSPECTOR_DUMP_VERBOSE=1). With --from durations the durations show which
+/// Inspector's records (NCCL_INSPECTOR_DUMP_VERBOSE=1), and enqueue_ns of records with the times of kernels. With
+/// --from kernels the kernels' starts are compared, which a GPU that is behind its host delays. With
+/// --from durations the durations show which
 /// rank came last: all ranks of an AllReduce, AllGather, ReduceScatter or AlltoAll end together, so
 /// the last one waits least. This needs no clock.
 #[derive(Debug, Parser)]
@@ -69,6 +71,8 @@ pub(crate) struct Cli {
 enum ArrivalSourceArg {
     /// When it was handed to NCCL
     Starts,
+    /// When its kernel began: a GPU that is behind its host shows, too
+    Kernels,
     /// How long it took: the last rank waits least
     Durations,
 }
@@ -120,6 +124,7 @@ pub(crate) fn main() -> ExitCode {
         let options = skew::Options {
             from: match cli.from {
                 ArrivalSourceArg::Starts => skew::ArrivalSource::Starts,
+                ArrivalSourceArg::Kernels => skew::ArrivalSource::Kernels,
                 ArrivalSourceArg::Durations => skew::ArrivalSource::Durations,
             },
             late_ns: cli.late.ns,

@@ -130,7 +130,9 @@ fn add_need(column: Column, tally: &mut tally::Options) -> Result<()> {
         Column::time | Column::tid | Column::seq | Column::op_count | Column::stream => {
             return Err(refuse_column(column));
         }
-        Column::calls | Column::dur_ns | Column::start_ns => return Err(refuse_column(column)),
+        Column::calls | Column::dur_ns | Column::start_ns | Column::enqueue_ns => {
+            return Err(refuse_column(column));
+        }
     }
     Ok(())
 }

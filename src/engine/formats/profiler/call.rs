@@ -70,10 +70,10 @@ impl GpuSpan {
     }
 }
 
-/// The clock of times that the plugin takes on the host.
+/// The clock of times that the plugin takes on the host: ns since it began in the process.
 const HOST_CLOCK: &[u8] = b"plugin";
 /// The clock of the GPU (globaltimer), in ns since 1970.
-const GPU_CLOCK: &[u8] = b"gpu";
+pub const GPU_CLOCK: &[u8] = b"gpu";
 
 /// NCCL's name of a type, or its number (v1).
 fn parse_datatype(text: &[u8]) -> Option<Datatype> {
@@ -276,6 +276,7 @@ impl ProfilerCall {
             calls: 1,
             src: super::FORMAT.name.as_bytes(),
             timing: Some(&timing),
+            enqueue_ns: Some(self.begin),
             ..Row::default()
         })
     }

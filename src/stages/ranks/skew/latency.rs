@@ -1,7 +1,7 @@
 //! Durations of calls without the wait for later ranks: the last rank does not wait, so its duration, the least of
 //! the call, is taken.
 
-use super::window::SkewCall;
+use super::window::{RankArrival, SkewCall};
 use crate::count::durations::CallDurations;
 use crate::output::render::{Grid, TableCell};
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub(super) struct LatencyByOp {
 impl LatencyByOp {
     /// Adds a call of an operation; one with the durations of fewer than two ranks is left out.
     pub(super) fn add_call(&mut self, op: &[u8], call: &SkewCall) {
-        let all: Option<Vec<u64>> = call.came.iter().map(|came| came.dur_ns).collect();
+        let all: Option<Vec<u64>> = call.came.iter().map(RankArrival::dur_ns).collect();
         let Some(all) = all.filter(|all| all.len() > 1) else {
             return;
         };

@@ -47,3 +47,6 @@ pub(super) const PACKED_NS_PER_US: i64 = 1000;
 
 /// Marks a rank without a call, or without its time.
 pub(super) const NO_OP_NUMBER: u32 = u32::MAX;
+
+/// Times in ns from which they count since 1970: no process or session lasts 31 years.
+pub(super) const MIN_NS_SINCE_1970: u64 = 1_000_000_000_000_000_000;

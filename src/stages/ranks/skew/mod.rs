@@ -10,9 +10,11 @@
 
 mod align;
 mod dumps;
+mod kinds;
 mod latency;
 mod lateness;
 mod limits;
+mod own_clocks;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -34,9 +36,11 @@ use rows::SkewBuilder;
 /// The source of the time at which a rank came to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ArrivalSource {
-    /// The call's start (`start_ns`), or the time stamp of its line, at which NCCL received it.
+    /// The call's enqueue or start, or the time stamp of its line, at which NCCL received it.
     #[default]
     Starts,
+    /// The start of the call's kernel.
+    Kernels,
     /// The call's duration: all ranks of a call end together, so the last rank waits least.
     Durations,
 }
@@ -112,19 +116,14 @@ pub fn read_skew(
             &mut feed,
         )?;
     }
-    build_skew_table(&taken.finish_rows(options), is_of_dumps, options, report)
+    build_skew_table(&taken.finish_rows(options), options, report)
 }
 
 /// Returns the table of a summary.
 ///
 /// # Errors
 /// No call has a time, or is of two ranks.
-fn build_skew_table(
-    found: &SkewSummary,
-    is_of_dumps: bool,
-    options: &Options,
-    report: &Report,
-) -> Result<Grid> {
+fn build_skew_table(found: &SkewSummary, options: &Options, report: &Report) -> Result<Grid> {
     let none = |what: &str| Err(Error::Content(what.to_owned()));
     if options.latency {
         if found.latencies.is_empty() {
@@ -133,6 +132,7 @@ fn build_skew_table(
                  tables with the column dur_ns have durations",
             );
         }
+        found.report_other_kinds(report);
         return Ok(found.latencies.to_grid());
     }
     if found.timed == 0 && !options.filter.is_empty() {
@@ -146,6 +146,10 @@ fn build_skew_table(
                  NCCL_DEBUG_TIMESTAMP_FORMAT='[%F %T.%6f] '), NCCL Inspector's records under \
                  NCCL_INSPECTOR_DUMP_VERBOSE=1; --from durations needs no start"
             }
+            ArrivalSource::Kernels => {
+                "no collective has the start of its kernel beside its enqueue: traces of the profiler plugin and \
+                 of torch.profiler and exports of Nsight Systems have them"
+            }
             ArrivalSource::Durations => {
                 "no collective that keeps its ranks together has a duration"
             }
@@ -157,14 +161,11 @@ fn build_skew_table(
              INIT lines (NCCL_DEBUG_SUBSYS=INIT,COLL)",
         );
     }
-    if found.own_clock_calls > 0 && !options.align {
+    if found.own_clocks.has_calls() && !options.align {
         return none(
             "--no-align: the times of these calls are by clocks that begin with each process; without the \
              alignment they cannot be compared",
         );
-    }
-    if is_of_dumps {
-        report.note("the dumps do not name hosts: the clocks of all ranks are taken as one");
     }
     found.report_skew_notes(options, report);
     Ok(found.late.to_grid(options.late_ns))
@@ -185,10 +186,13 @@ struct SkewSummary {
     step: i64,
     late: lateness::LatenessByRank,
     clocks: align::HostClocks,
-    /// Calls with times by clocks that begin with each process, which were aligned.
-    own_clock_calls: u64,
-    /// The same by clocks that no call contradicts.
-    believed: BelievedClocks,
+    own_clocks: own_clocks::OwnClocks,
+    /// The kind of the times, where the input has several or it is not the usual one.
+    time_kind: String,
+    /// Other kinds, and the calls with times of them only.
+    other_kinds: Vec<(String, u64)>,
+    /// No input names hosts.
+    names_no_host: bool,
     latencies: latency::LatencyByOp,
 }
 
@@ -200,10 +204,19 @@ impl SkewSummary {
             alone,
             ..
         } = self;
+        let by_kind = match self.time_kind.as_str() {
+            "" => String::new(),
+            kind => format!(" by {kind}"),
+        };
         report.note(&format!(
-            "{} compared: each rank with the median of the ranks of its call",
+            "{} compared{by_kind}: each rank with the median of the ranks of its call",
             count_phrase(*matched, "call")
         ));
+        let is_start = options.from != ArrivalSource::Durations;
+        self.report_other_kinds(report);
+        if self.names_no_host && is_start {
+            report.note("no host is named: the clocks of all ranks are taken as one");
+        }
         let missing = match options.filter.is_empty() {
             true => "are not in the input",
             false => "are not in the input, or the filter leaves them out",
@@ -223,44 +236,17 @@ impl SkewSummary {
                 self.step / 1_000_000
             ));
         }
-        if self.own_clock_calls > 0 {
-            report.warn(&format!(
-                "the clocks of processes begin with each process: they are aligned by the median of {} of \
-                 them, so that a rank which is always late by as much looks in time",
-                count_phrase(self.own_clock_calls, "call")
-            ));
-        }
-        self.believed.report(report);
-        if options.from == ArrivalSource::Starts {
+        self.own_clocks.report(report);
+        if is_start {
             self.clocks.report_offsets(options.align, report);
         }
     }
-}
 
-/// Calls by clocks that begin with each process and are taken as they are.
-#[derive(Debug, Default)]
-struct BelievedClocks {
-    calls: u64,
-    /// By how many ns the clocks may be apart without a call that shows it.
-    hidden_ns: Option<i64>,
-}
-
-impl BelievedClocks {
-    fn add_calls(&mut self, calls: u64, hidden_ns: i64) {
-        self.calls += calls;
-        self.hidden_ns = Some(
-            self.hidden_ns
-                .map_or(hidden_ns, |known| known.min(hidden_ns)),
-        );
-    }
-
-    fn report(&self, report: &Report) {
-        if let Some(hidden) = self.hidden_ns {
-            report.warn(&format!(
-                "the clocks of processes begin with each process, and none of {} contradicts that they began together: they \
-                 are taken as they are; where they are apart by less than {:.3} ms, no call shows it",
-                count_phrase(self.calls, "call"),
-                hidden as f64 / 1e6
+    fn report_other_kinds(&self, report: &Report) {
+        for (kind, calls) in &self.other_kinds {
+            report.note(&format!(
+                "{} can be compared by {kind} only: left out, as times of two kinds do not add up",
+                count_phrase(*calls, "more call")
             ));
         }
     }

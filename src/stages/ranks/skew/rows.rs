@@ -1,9 +1,11 @@
 //! Gathers the rows of the call table as they come.
 
-use super::align::{HostClocks, StretchOffsets};
+use super::align::StretchOffsets;
+use super::kinds::{CallsOfKind, TimeKind, pick_kind};
 use super::lateness::SkewRankName;
-use super::window::{ArrivingPart, RankArrival, SkewCall, SkewWindow};
+use super::window::{ArrivingPart, CallAfterArrival, RankArrival, SkewCall, SkewWindow};
 use super::{ArrivalSource, Options, SkewSummary};
+use crate::formats::profiler::GPU_CLOCK;
 use crate::grammar::stamp::parse_stamp;
 use crate::grammar::values::{OpKind, op_kind};
 use crate::members::Interner;
@@ -33,16 +35,16 @@ pub(super) struct TimedCall {
     pub(super) seq: u64,
     pub(super) step: Option<u64>,
     pub(super) ns: i64,
-    pub(super) dur_ns: Option<u64>,
+    pub(super) after: CallAfterArrival,
 }
 
 /// Gathers rows.
 #[derive(Default)]
 pub(super) struct SkewBuilder {
     comms: Interner<CommId>,
-    /// Operations, each with the number of the clock of its times: times of two clocks are not compared.
+    /// Operations, each with the number of the kind of its times.
     ops: Interner<(Vec<u8>, u32)>,
-    clocks: Interner<Vec<u8>>,
+    kinds: Interner<TimeKind>,
     who: Interner<SkewProcess>,
     hosts: Interner<Vec<u8>>,
     /// The host of each caller.
@@ -52,9 +54,12 @@ pub(super) struct SkewBuilder {
     window: SkewWindow,
     /// Calls that the window gave.
     ready: Vec<SkewCall>,
-    /// Calls that are held, by clock.
-    stretches: Vec<Vec<SkewCall>>,
-    found: SkewSummary,
+    /// By kind.
+    calls: Vec<CallsOfKind>,
+    /// Collectives with a time.
+    timed: u64,
+    /// The resolution of the times, ns.
+    step: i64,
     /// Dumps were read: process numbers are ranks, not process ids.
     pub(super) is_of_dumps: bool,
 }
@@ -65,10 +70,18 @@ impl SkewBuilder {
         for call in self.window.drain_calls() {
             self.take_call(call, options);
         }
-        (0..self.stretches.len()).for_each(|clock| self.align_held_calls(clock, options));
-        self.found.late.close_steps();
-        self.name_ranks();
-        self.found
+        (0..self.calls.len()).for_each(|kind| self.align_held_calls(kind, options));
+        let mut found = pick_kind(
+            self.kinds
+                .items()
+                .iter()
+                .zip(std::mem::take(&mut self.calls)),
+        );
+        (found.timed, found.step) = (self.timed, self.step);
+        found.names_no_host = self.hosts.items().iter().all(Vec::is_empty);
+        found.late.close_steps();
+        found.late.names = self.name_ranks();
+        found
     }
 
     /// Adds a row.
@@ -78,32 +91,29 @@ impl SkewBuilder {
         if op.is_message() || row.calls != 1 {
             return;
         }
-        let Some(ns) = self.arrival_time(row, op, options) else {
+        let Some((kind, ns, after)) = self.find_arrival(row, op, options) else {
             return;
         };
-        self.found.timed += 1;
+        self.timed += 1;
         let Some(seq) = row.seq else { return };
         let Some(caller) = self.caller_of_row(row) else {
             return;
         };
-        let is_start = options.from == ArrivalSource::Starts && !options.latency;
-        let start = row.times().start_ns.filter(|_| is_start);
-        let clock = start.map_or(&b""[..], |_| row.times().clock);
-        let clock = self.clocks.intern(clock.to_vec());
+        let kind = self.kinds.intern(kind);
         let call = TimedCall {
-            op: self.ops.intern((row.op.to_vec(), clock)),
+            op: self.ops.intern((row.op.to_vec(), kind)),
             seq,
             step: row.step,
             ns,
-            dur_ns: row.times().dur_ns,
+            after,
         };
         self.add_arrival(caller, call, options);
     }
 
     /// Returns the number of an operation.
     pub(super) fn intern_op(&mut self, name: &[u8]) -> u32 {
-        let clock = self.clocks.intern(Vec::new());
-        self.ops.intern((name.to_vec(), clock))
+        let kind = self.kinds.intern(TimeKind::Starts(Box::default()));
+        self.ops.intern((name.to_vec(), kind))
     }
 
     /// Returns the caller of a row with a time, if its communicator and rank are known.
@@ -135,7 +145,7 @@ impl SkewBuilder {
             came: RankArrival {
                 who,
                 ns: call.ns,
-                dur_ns: call.dur_ns,
+                after: call.after,
             },
         };
         self.window
@@ -151,8 +161,8 @@ impl SkewBuilder {
 
     /// Counts calls with a time that were added elsewhere; `step` is the resolution of their times, ns.
     pub(super) fn count_timed_calls(&mut self, calls: u64, step: i64) {
-        self.found.timed += calls;
-        self.found.step = self.found.step.max(step);
+        self.timed += calls;
+        self.step = self.step.max(step);
     }
 
     /// True if all ranks so far are on one host, so that they share a clock.
@@ -167,91 +177,115 @@ impl SkewBuilder {
 
     /// Adds the differences of clocks in a stretch of calls.
     pub(super) fn add_stretch_offsets(&mut self, ahead: StretchOffsets) {
-        self.found.clocks.add_offsets(ahead, self.hosts.items());
+        let (calls, hosts) = (&mut self.calls, self.hosts.items());
+        calls_of_kind(calls, 0)
+            .found
+            .clocks
+            .add_offsets(ahead, hosts);
     }
 
-    /// The summary of the rows so far.
+    /// The summary of a log's calls so far: all of one kind.
     pub(super) fn summary_mut(&mut self) -> &mut SkewSummary {
-        &mut self.found
+        &mut calls_of_kind(&mut self.calls, 0).found
     }
 
-    /// Returns the time at which a row's rank came.
-    fn arrival_time(&mut self, row: &Row<'_>, op: OpKind, options: &Options) -> Option<i64> {
-        let Options { from, latency, .. } = *options;
+    /// Returns the time at which a row's rank came, and its kind.
+    fn find_arrival(
+        &mut self,
+        row: &Row<'_>,
+        op: OpKind,
+        options: &Options,
+    ) -> Option<(TimeKind, i64, CallAfterArrival)> {
         let times = row.times();
-        if latency {
-            return times.dur_ns.map(|_| 0);
+        let starts = || TimeKind::Starts(times.clock.into());
+        let took = times
+            .dur_ns
+            .map_or(CallAfterArrival::Unknown, CallAfterArrival::Took);
+        if options.latency {
+            return times.dur_ns.map(|_| (starts(), 0, took));
         }
-        if from == ArrivalSource::Durations {
-            // A root may end before its receivers.
-            let together = matches!(op, OpKind::AllReduce | OpKind::PerRank);
-            let dur = times.dur_ns.filter(|_| together)?;
-            return i64::try_from(dur).ok().map(|ns| -ns);
+        let signed = |ns: u64| i64::try_from(ns).ok();
+        match (options.from, times.start_ns, row.enqueue_ns) {
+            (ArrivalSource::Durations, ..) => {
+                // A root may end before its receivers.
+                let together = matches!(op, OpKind::AllReduce | OpKind::PerRank);
+                let dur = times.dur_ns.filter(|_| together)?;
+                Some((starts(), -signed(dur)?, took))
+            }
+            (ArrivalSource::Kernels, Some(start), Some(enqueue)) if start != enqueue => {
+                Some((starts(), signed(start)?, took))
+            }
+            (ArrivalSource::Kernels, ..) => None,
+            (ArrivalSource::Starts, start, Some(enqueue)) => {
+                let (kind, at) = (TimeKind::of_enqueue(enqueue), signed(enqueue)?);
+                let after = match start.and_then(signed) {
+                    Some(start) if start == at => took,
+                    Some(start) if times.clock == GPU_CLOCK && kind.has_own_clock() => {
+                        CallAfterArrival::BeganOnGpu(start.saturating_sub(at))
+                    }
+                    // The duration is the kernel's: when it ended for the host is unknown.
+                    _ => CallAfterArrival::Unknown,
+                };
+                Some((kind, at, after))
+            }
+            (ArrivalSource::Starts, Some(start), None) => Some((starts(), signed(start)?, took)),
+            (ArrivalSource::Starts, None, None) => {
+                let stamp = parse_stamp(row.time)?;
+                self.step = self.step.max(stamp.step);
+                Some((TimeKind::Starts(Box::default()), stamp.ns, took))
+            }
         }
-        if let Some(start) = times.start_ns {
-            return i64::try_from(start).ok();
-        }
-        let stamp = parse_stamp(row.time)?;
-        self.found.step = self.found.step.max(stamp.step);
-        Some(stamp.ns)
     }
 
     /// Takes a call with all of its ranks that were found.
     fn take_call(&mut self, call: SkewCall, options: &Options) {
+        let op = self.ops.items().get(call.op as usize);
+        let (op, kind) = op.map_or((&b""[..], 0), |(op, kind)| (op, *kind as usize));
+        let CallsOfKind { found, held } = calls_of_kind(&mut self.calls, kind);
         if call.came.len() < 2 {
-            self.found.alone += u64::from(!call.came.is_empty() && call.nranks != Some(1));
+            found.alone += u64::from(!call.came.is_empty() && call.nranks != Some(1));
             return self.window.recycle_call(call);
         }
-        self.found.matched += 1;
-        self.found.partly += u64::from(call.nranks.is_some() && !call.is_whole());
-        let op = self.ops.items().get(call.op as usize);
-        let (op, clock) = op.map_or((&b""[..], 0), |(op, clock)| (op, *clock as usize));
+        found.matched += 1;
+        found.partly += u64::from(call.nranks.is_some() && !call.is_whole());
         if options.latency {
-            return self.found.latencies.add_call(op, &call);
+            return found.latencies.add_call(op, &call);
         }
-        if self.stretches.len() <= clock {
-            self.stretches.resize_with(clock + 1, Vec::new);
-        }
-        self.stretches[clock].push(call);
-        if self.stretches[clock].len() >= CALLS_PER_CLOCK_STRETCH {
-            self.align_held_calls(clock, options);
+        held.push(call);
+        if held.len() >= CALLS_PER_CLOCK_STRETCH {
+            self.align_held_calls(kind, options);
         }
     }
 
-    /// Aligns the calls that are held of a clock, and adds their lateness.
-    fn align_held_calls(&mut self, clock: usize, options: &Options) {
-        let mut calls = std::mem::take(&mut self.stretches[clock]);
-        let name = self.clocks.items().get(clock);
-        if name.is_some_and(|name| is_own_clock(name)) {
-            let number = calls.len() as u64;
-            match self.least_overlap(&calls).filter(|least| *least >= 0) {
-                Some(least) => self.found.believed.add_calls(number, least),
-                None => {
-                    self.found.own_clock_calls += number;
-                    HostClocks::default().align_calls(&mut calls, |who| who, &[]);
-                }
-            }
-        } else if options.align
-            && options.from == ArrivalSource::Starts
-            && self.hosts.items().len() > 1
-        {
+    /// Aligns the calls that are held of a kind, and adds their lateness.
+    fn align_held_calls(&mut self, kind: usize, options: &Options) {
+        let Some(of_kind) = self.calls.get_mut(kind) else {
+            return;
+        };
+        let mut calls = std::mem::take(&mut of_kind.held);
+        let is_start = options.from != ArrivalSource::Durations;
+        let kind_of_times = self.kinds.items().get(kind);
+        if is_start && kind_of_times.is_some_and(TimeKind::has_own_clock) {
+            let least_overlap = self.least_overlap(&calls);
+            let own_clocks = &mut self.calls[kind].found.own_clocks;
+            own_clocks.align_calls(&mut calls, least_overlap);
+        } else if options.align && is_start && self.hosts.items().len() > 1 {
             let hosts = &self.host_of;
             let host = |who: u32| hosts.get(who as usize).copied().unwrap_or(0);
-            self.found
-                .clocks
-                .align_calls(&mut calls, host, self.hosts.items());
+            let names = self.hosts.items();
+            let clocks = &mut self.calls[kind].found.clocks;
+            clocks.align_calls(&mut calls, host, names);
         }
-        let late_ns = options.late_ns;
         for call in calls.drain(..) {
-            self.found.late.add_call(&call, late_ns);
+            let late = &mut self.calls[kind].found.late;
+            late.add_call(&call, options.late_ns);
             self.window.recycle_call(call);
         }
-        self.stretches[clock] = calls;
+        self.calls[kind].held = calls;
     }
 
-    /// The least [`SkewCall::overlap_ns`] of calls that keep their ranks together. From 0 on no rank ends such a call
-    /// before another begins it, so that the clocks may have begun together. NCCL 2.28 and later loads its profiler right
-    /// after all ranks of a process's first communicator have exchanged data (`initTransportsRank`, init.cc).
+    /// The least [`SkewCall::overlap_ns`] of calls that keep their ranks together: no rank ends such a call before
+    /// another begins it.
     fn least_overlap(&self, calls: &[SkewCall]) -> Option<i64> {
         let ops = self.ops.items();
         let keeps_together = |call: &&SkewCall| {
@@ -264,7 +298,7 @@ impl SkewBuilder {
 
     /// Names the ranks. A rank in the largest communicator is a rank of the job if that communicator has all
     /// ranks.
-    fn name_ranks(&mut self) {
+    fn name_ranks(&self) -> Vec<SkewRankName> {
         let all = self.who.items().len();
         // Traces of the profiler plugin do not have the size.
         let mut highest: FxHashMap<u32, u32> = FxHashMap::default();
@@ -290,7 +324,7 @@ impl SkewBuilder {
         let distinct = met.values().all(|times| *times == 1);
         let is_global = one_size && fits && distinct;
         let names = self.who.items().iter().enumerate();
-        self.found.late.names = names
+        names
             .map(|(number, (host, pid, ..))| {
                 let rank = largest.get(&(number as u32)).map(|(.., rank)| *rank);
                 SkewRankName {
@@ -299,11 +333,14 @@ impl SkewBuilder {
                     pid: pid.filter(|_| !self.is_of_dumps),
                 }
             })
-            .collect();
+            .collect()
     }
 }
 
-/// Returns true for a clock that begins with each process or session.
-fn is_own_clock(name: &[u8]) -> bool {
-    matches!(name, b"plugin" | b"kineto" | b"nsys")
+/// The calls of a kind, by its number.
+fn calls_of_kind(calls: &mut Vec<CallsOfKind>, kind: usize) -> &mut CallsOfKind {
+    if calls.len() <= kind {
+        calls.resize_with(kind + 1, CallsOfKind::default);
+    }
+    &mut calls[kind]
 }

@@ -7,6 +7,17 @@ use std::collections::VecDeque;
 /// The key that all ranks' parts of a call share: communicator, operation, number.
 pub(super) type SkewCallKey = (u32, u32, u64);
 
+/// What is known of a call after a rank came to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum CallAfterArrival {
+    #[default]
+    Unknown,
+    /// The call took this long, ns.
+    Took(u64),
+    /// The start of its kernel on the GPU's clock, less the arrival on the process's own, ns.
+    BeganOnGpu(i64),
+}
+
 /// A rank's part of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RankArrival {
@@ -14,8 +25,17 @@ pub(super) struct RankArrival {
     pub(super) who: u32,
     /// The time, ns of the host's clock; see [`super::ArrivalSource`].
     pub(super) ns: i64,
-    /// The call's duration.
-    pub(super) dur_ns: Option<u64>,
+    pub(super) after: CallAfterArrival,
+}
+
+impl RankArrival {
+    /// Returns the call's duration, ns.
+    pub(super) fn dur_ns(&self) -> Option<u64> {
+        match self.after {
+            CallAfterArrival::Took(ns) => Some(ns),
+            _ => None,
+        }
+    }
 }
 
 /// A part of a call that comes.
@@ -44,7 +64,7 @@ impl SkewCall {
     /// Returns by how much the first rank's end is after the last rank's beginning, ns. Below 0 the clocks contradict
     /// a call that keeps its ranks together.
     pub(super) fn overlap_ns(&self) -> Option<i64> {
-        let end = |came: &RankArrival| Some(came.ns.saturating_add_unsigned(came.dur_ns?));
+        let end = |came: &RankArrival| Some(came.ns.saturating_add_unsigned(came.dur_ns()?));
         let first_end = self.came.iter().filter_map(end).min()?;
         let last = self.came.iter().map(|came| came.ns).max()?;
         Some(first_end.saturating_sub(last))

@@ -164,11 +164,11 @@ impl KinetoCalls {
                 continue;
             };
             let begun = call.ran.map_or(call.order, |(from, ..)| from);
-            let start = begun.checked_add(utc.unwrap_or(0));
+            let printed = |ns: i64| u64::try_from(ns.checked_add(utc.unwrap_or(0))?).ok();
             let took = |(from, to, _): (i64, i64, u32)| u64::try_from(to.checked_sub(from)?).ok();
             let quality = describe_quality(call, passed);
             let timing = Timing {
-                start_ns: start.and_then(|ns| u64::try_from(ns).ok()),
+                start_ns: printed(begun),
                 dur_ns: call.ran.and_then(took),
                 clock: if utc.is_some() { b"unix" } else { b"kineto" },
                 quality: quality.as_bytes(),
@@ -195,6 +195,7 @@ impl KinetoCalls {
                 calls: 1,
                 src: super::FORMAT.name.as_bytes(),
                 timing: Some(&timing),
+                enqueue_ns: call.record.and_then(|record| printed(record.start)),
                 ..Row::default()
             };
             if passed.limit != SizeLimit::Sends {

@@ -108,6 +108,7 @@ fn emit_row(
         (Some(utc), None) => (start.checked_add(utc), &b"unix"[..]),
         (None, _) => (Some(start), &b"nsys"[..]),
     };
+    let enqueue = call.start.checked_add(session.utc_ns.unwrap_or(0));
     let timing = Timing {
         start_ns: start.and_then(|ns| u64::try_from(ns).ok()),
         dur_ns: dur,
@@ -138,6 +139,7 @@ fn emit_row(
         calls: 1,
         src: super::FORMAT.name.as_bytes(),
         timing: Some(&timing),
+        enqueue_ns: enqueue.and_then(|ns| u64::try_from(ns).ok()),
         ..Row::default()
     })
 }

@@ -4,6 +4,7 @@ use super::members::{LogMembers, SkewOp};
 use super::{Options, SkewBuilder, SkewLog};
 use crate::members::MergedMembers;
 use crate::stages::skew::rows::TimedCall;
+use crate::stages::skew::window::CallAfterArrival;
 
 /// Replays calls.
 pub(super) struct LineOrderReplay<'m> {
@@ -64,7 +65,7 @@ impl<'m> LineOrderReplay<'m> {
                     seq,
                     step: known.1,
                     ns,
-                    dur_ns: None,
+                    after: CallAfterArrival::Unknown,
                 };
                 self.taken.add_arrival(caller, call, self.options);
             }

@@ -1,0 +1,142 @@
+//! Clocks that begin with each process or session.
+//!
+//! Three ways lead from one to another, the surest first. The start of a kernel on the GPU's clock, which the ranks of a
+//! host share, comes after its enqueue: at the call whose kernel began soonest, by hardly more than a launch. Clocks that
+//! differ by no more than these show, and that no call contradicts, are taken as they are: NCCL 2.28 and later loads its
+//! profiler right after all ranks of a process's first communicator have exchanged data (`initTransportsRank`, init.cc).
+//! What is left are the medians of many calls.
+
+use super::align::HostClocks;
+use super::window::{CallAfterArrival, SkewCall};
+use crate::report::{Report, count_phrase};
+use std::collections::BTreeMap;
+
+/// How the clocks of processes were aligned, over all stretches of calls.
+#[derive(Debug, Default)]
+pub(super) struct OwnClocks {
+    by_kernels: AlignedCalls,
+    as_they_are: AlignedCalls,
+    by_medians: u64,
+}
+
+/// Calls that were aligned in one way.
+#[derive(Debug, Default)]
+struct AlignedCalls {
+    calls: u64,
+    /// By how many ns the clocks may be apart without a call that shows it.
+    hidden_ns: i64,
+}
+
+impl AlignedCalls {
+    fn add_calls(&mut self, calls: u64, hidden_ns: i64) {
+        self.calls += calls;
+        self.hidden_ns = self.hidden_ns.max(hidden_ns);
+    }
+}
+
+/// By how many ns the GPU's clock is ahead of each process's.
+struct QuickestLaunches {
+    ahead: BTreeMap<u32, i64>,
+    /// The greatest difference between the quickest launch of a process and the next one.
+    error_ns: i64,
+}
+
+impl QuickestLaunches {
+    /// None if a process has fewer than two.
+    fn of_calls(calls: &[SkewCall]) -> Option<QuickestLaunches> {
+        let mut two: BTreeMap<u32, (i64, i64)> = BTreeMap::new();
+        for came in calls.iter().flat_map(|call| &call.came) {
+            let (first, second) = two.entry(came.who).or_insert((i64::MAX, i64::MAX));
+            if let CallAfterArrival::BeganOnGpu(ns) = came.after {
+                *second = ns.max(*first).min(*second);
+                *first = ns.min(*first);
+            }
+        }
+        let mut errors = two.values().map(|(first, second)| match *second {
+            i64::MAX => None,
+            second => Some(second.saturating_sub(*first)),
+        });
+        let error_ns = errors.try_fold(0, |most, error| Some(error?.max(most)))?;
+        let ahead = two.into_iter().map(|(who, (first, _))| (who, first));
+        Some(QuickestLaunches {
+            ahead: ahead.collect(),
+            error_ns,
+        })
+    }
+
+    /// Returns true if the processes differ by more than the error.
+    fn do_differ(&self) -> bool {
+        let (least, most) = (self.ahead.values().min(), self.ahead.values().max());
+        let spread = least
+            .zip(most)
+            .map(|(least, most)| most.saturating_sub(*least));
+        spread.is_some_and(|spread| spread > self.error_ns)
+    }
+}
+
+impl OwnClocks {
+    /// Aligns the calls of a stretch. `least_overlap` is below 0 where a call contradicts that the clocks began together.
+    pub(super) fn align_calls(&mut self, calls: &mut [SkewCall], least_overlap: Option<i64>) {
+        let number = calls.len() as u64;
+        let launches = QuickestLaunches::of_calls(calls);
+        let is_contradicted = least_overlap.is_some_and(|least| least < 0);
+        match launches {
+            Some(launches) if is_contradicted || launches.do_differ() => {
+                for came in calls.iter_mut().flat_map(|call| &mut call.came) {
+                    let ahead = launches.ahead.get(&came.who).copied().unwrap_or(0);
+                    came.ns = came.ns.saturating_add(ahead);
+                }
+                self.by_kernels.add_calls(number, launches.error_ns);
+            }
+            launches if !is_contradicted && (launches.is_some() || least_overlap.is_some()) => {
+                let error = launches.map(|launches| launches.error_ns);
+                let hidden = error.into_iter().chain(least_overlap).min();
+                self.as_they_are.add_calls(number, hidden.unwrap_or(0));
+            }
+            _ => {
+                self.by_medians += number;
+                HostClocks::default().align_calls(calls, |who| who, &[]);
+            }
+        }
+    }
+
+    /// Returns true if there were calls by such clocks.
+    pub(super) fn has_calls(&self) -> bool {
+        self.by_kernels.calls + self.as_they_are.calls + self.by_medians > 0
+    }
+
+    pub(super) fn report(&self, report: &Report) {
+        let ms = |ns: i64| ns as f64 / 1e6;
+        let phrase = |calls: u64| count_phrase(calls, "call");
+        let AlignedCalls { calls, hidden_ns } = self.by_kernels;
+        if calls > 0 {
+            report.note(&format!(
+                "the clocks of processes begin with each process: {} aligned by the kernels that began soonest after \
+                 their enqueue, to about {:.3} ms",
+                phrase(calls),
+                ms(hidden_ns)
+            ));
+        }
+        let AlignedCalls { calls, hidden_ns } = self.as_they_are;
+        if calls > 0 {
+            report.warn(&format!(
+                "the clocks of processes begin with each process, and none of {} contradicts that they began together: they \
+                 are taken as they are; where they are apart by less than {:.3} ms, no call shows it",
+                phrase(calls),
+                ms(hidden_ns)
+            ));
+        }
+        if self.by_medians > 0 {
+            report.warn(&format!(
+                "the clocks of processes begin with each process: they are aligned by the median of {} of \
+                 them, so that a rank which is always late by as much looks in time",
+                phrase(self.by_medians)
+            ));
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn hidden_ns(&self) -> Option<i64> {
+        (self.as_they_are.calls > 0).then_some(self.as_they_are.hidden_ns)
+    }
+}
