@@ -22,7 +22,7 @@ use std::process::ExitCode;
 ///
 /// Reads NCCL debug logs (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL,NET,...), one file or one
 /// for each process. Writes findings, worst first. Each has the lines that show it, a confidence
-/// with its reason, and advice. The first line and the last is the answer: who, what, since when, and what to do next. --coverage reports instead which of the 25
+/// with its reason, and advice. The answer is printed first and again last: which rank, what, since when, and what to do next. --coverage reports instead which of the 25
 /// questions that users ask most this log can answer, and the settings for a log that answers more.
 ///
 /// It compares the ranks' calls by their number in each communicator (op_mismatch, count_mismatch,
@@ -119,7 +119,7 @@ Examples:
   nccl-synth --ranks 16 --tp 4 --fault skip | nccl-check
 
 Exit codes: 0 nothing is wrong (notes do not count), 1 there are findings or some input was damaged,
-2 the program failed, 3 the log has no work of NCCL and nothing was checked.
+2 the program failed, 3 nothing could be judged.
 With --expect: 0 all are met, 1 one is violated, 3 this log cannot answer one.";
 
 /// How findings are written.

@@ -50,8 +50,7 @@ pub struct FilterArgs {
     ///
     /// Compares columns of the call table (nccl-comms --help lists them) with = != < <= > >= and in (a, b). Numbers may be sizes (64K, 1MB, of 1024) and, after = and in,
     /// ranges (8-15). Case matters except for op and datatype; a value with blanks or signs is put in quotes.
-    /// Terms are joined with and, or, not and parentheses. An unknown (empty) value fits no comparison, so
-    /// not keeps it.
+    /// Terms are joined with and, or, not and parentheses. An unknown (empty) value matches no comparison, so `not ...` includes it.
     #[arg(long = "where", value_name = "EXPRESSION", help_heading = "Rows")]
     expression: Option<FilterExpression>,
 }

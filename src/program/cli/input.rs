@@ -31,8 +31,7 @@ pub struct InputArgs {
         help_heading = "Input"
     )]
     pub(super) expect_inputs: Option<PathBuf>,
-    /// Go on when the end of the files is reached, as tail -F does, until Ctrl-C: files that are
-    /// replaced or truncated are read on, and files that appear in a folder are read, too
+    /// Go on when the end of the files is reached, as tail -F does, until Ctrl-C: files that are replaced or truncated are read from their beginning, and files that appear in a folder are read, too
     #[arg(long, hide_short_help = true, help_heading = "Input")]
     pub(super) follow: bool,
     /// Read files in blocks instead of mapping them, for a log that is still being written

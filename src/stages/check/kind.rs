@@ -94,9 +94,9 @@ kinds! {
     RanksPart: Note = "ranks_part",
     /// The last calls of each rank.
     LastCalls: Note = "last_calls",
-    /// What the main threads of the processes are in.
+    /// The functions in which the main threads of the processes are.
     StackGroups: Note = "stack_groups",
-    /// NCCL's profiler has operations without an end.
+    /// The trace of NCCL's profiler has operations that did not end.
     UnfinishedTraffic: Note = "unfinished_traffic",
     /// A process raised an exception.
     RankException: Error = "rank_exception",
@@ -118,7 +118,7 @@ kinds! {
     PcieError: Error = "pcie_error",
     /// An error of a host's memory or CPU could not be corrected.
     HostMemoryError: Error = "host_memory_error",
-    /// A message of a machine that is no cause of the failure, or may have another.
+    /// A message of a machine that did not cause the failure, or may belong to something else.
     MachineMessage: Note = "machine_message",
     /// A rank printed nothing after the job failed, and the others did.
     DeadProcess: Error = "dead_process",
@@ -132,7 +132,7 @@ kinds! {
     WatchdogTimeout: Error = "watchdog_timeout",
     /// PyTorch's watchdog reports an error.
     WatchdogException: Error = "watchdog_exception",
-    /// The call of NCCL for which PyTorch's watchdog waited.
+    /// The NCCL call that PyTorch's watchdog waited for.
     WatchdogCall: Note = "watchdog_call",
     /// HCCL, the library of Ascend NPUs, reports an error.
     HcclError: Error = "hccl_error",
@@ -200,7 +200,7 @@ kinds! {
     BenchmarkNoRow: Warning = "benchmark_no_row",
     /// The table of nccl-tests ends before its last size.
     BenchmarkUnfinished: Warning = "benchmark_unfinished",
-    /// The mean bus bandwidth is below the one that was asked for.
+    /// The mean bus bandwidth is below the required minimum.
     BenchmarkBelowMinimum: Warning = "benchmark_below_minimum",
     /// Tables of nccl-tests are all that could be checked.
     BenchmarkOnly: Note = "benchmark_only",

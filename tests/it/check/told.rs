@@ -260,7 +260,7 @@ fn a_kill_after_a_timeout_follows_from_it() {
     assert_eq!(first(&[killed, timeout].concat()), "error rank_killed ");
     let end = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-02-03T04:05:06 DUE TO TIME LIMIT ***\n";
     let out = feed("nccl-check", &["-q", "--format", "text"], end);
-    let answer = "nothing but the job's end is judged: the scheduler cancelled the job at 2026-02-03T04:05:06: time limit";
+    let answer = "only the job's end was judged: the scheduler cancelled the job at 2026-02-03T04:05:06: time limit";
     let shown = String::from_utf8_lossy(&out.stdout);
     assert!(shown.starts_with(answer), "{shown}");
 }

@@ -18,7 +18,7 @@ fn a_copy_of_the_model_that_ran_a_step_more_or_less_is_named() {
             "fewer-steps",
             "rank_behind",
             "rank 4 (node01, GPU 4, pid ",
-            "its missing calls repeat earlier steps: it ran fewer steps than the others (uneven data)",
+            "the missing calls are whole steps: it ran fewer steps than the others (uneven data)",
         ),
     ];
     for (fault, id, who, what) in cases {

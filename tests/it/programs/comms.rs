@@ -21,7 +21,7 @@ fn every_field_of_a_line_is_in_its_column() {
                 0x9 ";
     let out = feed("nccl-comms", &[], line).ends(0);
     let row = ",2026-03-03 12:11:38,8h200-2,77,81,3,,4,0x55d0,,0,26,Broadcast,10,bf16,,2,20,0x9,1,\
-               log,,,,,,,,,,";
+               log,,,,,,,,,,,";
     assert_eq!(out.text(), format!("{}\n{row}\n", COLUMNS.join(",")));
     let out = feed("nccl-comms", &["--format", "jsonl"], line).ends(0);
     let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();

@@ -62,10 +62,7 @@ impl CheckSummary {
         // How the job ended is all that its text shows.
         let end = open(Kind::JobCancelled).or_else(|| open(Kind::JobInterrupted));
         if let Some(end) = end.filter(|_| self.is_empty()) {
-            let says = format!(
-                "nothing but the job's end is judged: {}",
-                first_clause(&end.says)
-            );
+            let says = format!("only the job's end was judged: {}", first_clause(&end.says));
             return (says, first_advice(end));
         }
         if let Some(nothing) = open(Kind::NotChecked) {

@@ -75,13 +75,9 @@ impl JudgedParts {
     /// The verdict on a job without errors and warnings, in a few words.
     pub fn clean_verdict(&self) -> &'static str {
         match self {
-            _ if self.compared > 0 || self.has_records => {
-                "nothing was found to be wrong in the calls"
-            }
-            _ if self.initialised.is_some() => {
-                "nothing was found to be wrong in the initialisation"
-            }
-            _ if self.has_end => "the job reports its end, and nothing was found to be wrong",
+            _ if self.compared > 0 || self.has_records => "no fault found in the calls",
+            _ if self.initialised.is_some() => "no fault found in the initialisation",
+            _ if self.has_end => "the job reports its end, and no fault was found",
             _ => "not judged",
         }
     }

@@ -82,7 +82,7 @@ impl DumpJudge<'_, '_> {
             finding: Finding {
                 about: About::of_rank(Some(odd)),
                 why:
-                    "the flight recorders of both ends have all their calls, and these meet nothing"
+                    "the flight recorders of both ends are complete, and these calls have no counterpart"
                         .to_owned(),
                 advice: "check which peers that rank computes".to_owned(),
                 evidence: evidence.collect(),

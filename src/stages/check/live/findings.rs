@@ -111,7 +111,7 @@ impl LiveJudge<'_> {
             (Kind::RankAhead, _) => "ahead",
             (_, true) => "behind",
             (_, false) => {
-                "behind but waits for its GPU itself, maybe for a message of another rank"
+                "behind, but is itself waiting for its GPU, maybe for a message from another rank"
             }
         };
         Some(format!("{name} {be} {what}: {counts}"))

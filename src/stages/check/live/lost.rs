@@ -158,7 +158,10 @@ impl LiveJudge<'_> {
         let (kind, those, clause) = match missing.is_empty() {
             true => (Kind::InitIncomplete, waiting, waits),
             false => {
-                let clause = format!("{} did not begin it; {waits}", list_processes(&missing));
+                let clause = format!(
+                    "{} did not start the initialisation; {waits}",
+                    list_processes(&missing)
+                );
                 (Kind::InitMissingRank, missing, clause)
             }
         };

@@ -65,7 +65,7 @@ impl LiveJudge<'_> {
             // While a job runs, most ranks wait for the slowest one at most times.
             false => (
                 Confidence::Low,
-                "stacks of one time do not show whether the job stopped",
+                "stacks that were taken only once do not show whether the job stopped",
             ),
         };
         let evidence = self.stacks.get(first).map(stack_evidence);
@@ -164,7 +164,7 @@ impl LiveJudge<'_> {
             (_, None) if self.stacks.is_empty() => return None,
             (_, None) => (
                 format!("the stacks do not show which rank the others wait for: {}", self.groups.describe_groups()),
-                "one rank must be elsewhere than the others to be named",
+                "a rank is named only if it is elsewhere than all others",
                 "take the stacks of all ranks at two times, and the counts of RAS (ncclras -f json)",
             ),
             (Movement::Unchanged, Some(_)) => (

@@ -126,7 +126,7 @@ fn describe_unjudged_calls(compared: &StreamComparison) -> NotCheckedTexts {
     let reasons = reasons.collect::<Vec<_>>().join("; ");
     NotCheckedTexts {
         says:
-            "not judged: no calls could be compared across ranks, and no line reports the job's end"
+            "not judged: the log has neither calls that can be compared across ranks nor the job's end"
                 .to_owned(),
         why: match reasons.is_empty() {
             true => "no communicator has the calls of more than one rank".to_owned(),
@@ -158,7 +158,7 @@ fn describe_log_without_calls(seen: &CheckGathered, lines: u64, foreign: u64) ->
                  {}",
                 number_and_noun(all, "rank")
             ),
-            "the log shows nothing of the other ranks' initialisation, or not that it ended",
+            "the log does not show that the other ranks completed their initialisation",
             "check the logs of all ranks together: set NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL,NET on \
              every rank",
         ),
@@ -172,8 +172,7 @@ fn describe_log_without_calls(seen: &CheckGathered, lines: u64, foreign: u64) ->
             "let the job run longer, or find out why it stops: compare the last lines of each rank",
         ),
         (Some(_), _) if !seen.net.all.links.is_empty() => (
-            "not judged: the log has connections, and no line of a communicator or a call"
-                .to_owned(),
+            "not judged: the log has connections, but neither communicators nor calls".to_owned(),
             "NCCL's lines in the log are of other subsystems",
             "use the whole log, under NCCL_DEBUG_SUBSYS=INIT,COLL,NET",
         ),

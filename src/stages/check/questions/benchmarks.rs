@@ -252,9 +252,7 @@ impl JudgedTable<'_> {
         let lines = line.or(last.map(|row| row.line)).into_iter();
         let lines = lines.chain([table.line]);
         Some(Finding {
-            why:
-                "the log ends there; a log that was copied while the program ran, or cut, ends so \
-                  too"
+            why: "the log ends there; it may also have been copied while the program ran, or cut"
                 .to_owned(),
             evidence: lines.map(|line| self.line_evidence(line)).collect(),
             ..Finding::of_kind(kind, Confidence::Medium, says)

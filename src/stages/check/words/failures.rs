@@ -105,7 +105,7 @@ fn describe_signal(number: i32) -> String {
 const EXCEPTION_ADVICE: [(&[&str], &str); 4] = [
     (
         &["Timed out", "timed out", "Timeout", "timeout"],
-        "this process waited for others until its time was up: look at the ranks that did not come, and at their traceback",
+        "this process timed out while it waited for others: look at the ranks that did not arrive, and at their traceback",
     ),
     (
         &[
@@ -185,8 +185,7 @@ fn describe_assertion(failure: &ReportedFailure) -> String {
     }
 }
 
-const CRASH_IN_NCCL_ADVICE: &str = "search NVIDIA/nccl's issues for the function with NCCL's version, and try the newest NCCL; two NCCL libraries in \
-     one process (ldd, LD_PRELOAD) and memory that the program overwrote end so, too";
+const CRASH_IN_NCCL_ADVICE: &str = "search NVIDIA/nccl's issues for the function with NCCL's version, and try the newest NCCL; two NCCL libraries in one process (ldd, LD_PRELOAD) or memory that the program overwrote can also cause this crash";
 
 /// Returns the kind of a failure, its sentence and the advice.
 pub(in crate::stages::check) fn describe_failure(

@@ -50,11 +50,11 @@ impl Reason {
             Reason::InAllPairs { member, pairs } => {
                 format!("{member} is in all {pairs} pairs of ranks whose messages differ")
             }
-            Reason::DumpsShow(clause) => format!("by the flight recorder {clause}"),
-            Reason::StatesShow(clause) => format!("by the state of the processes {clause}"),
-            Reason::WatchdogShows(clause) => format!("by PyTorch's watchdog {clause}"),
+            Reason::DumpsShow(clause) => format!("the flight recorder shows: {clause}"),
+            Reason::StatesShow(clause) => format!("the state of the processes shows: {clause}"),
+            Reason::WatchdogShows(clause) => format!("PyTorch's watchdog shows: {clause}"),
             Reason::RecordsShow(sizes) => format!("by the records {sizes}"),
-            Reason::RecordsEnd(ended) => format!("the records have the ends of {ended}"),
+            Reason::RecordsEnd(ended) => format!("by the records, {ended} ended"),
             _ => return None,
         })
     }
@@ -75,7 +75,7 @@ impl Reason {
             Reason::AfterJobEnd => {
                 "it comes after the job was cancelled, or before it was started again"
             }
-            Reason::NamedByCalls { .. } => "whose line it is is known by the calls only",
+            Reason::NamedByCalls { .. } => "only the calls show which rank printed the line",
             Reason::DumpsShow(_) => "the dumps of the flight recorder agree",
             Reason::StatesShow(_) => "the state of the job's processes agrees",
             Reason::OthersWaitInOneCall => "all others wait in the same call",

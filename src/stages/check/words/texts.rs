@@ -57,7 +57,7 @@ texts! {
         do "look first at the calls of the fewest ranks"
     }
     UnfinishedTraffic {
-        why "the traces have their beginning and no end; a trace that is cut has none either"
+        why "the traces show that they began but not that they ended; in a cut trace the end may be missing"
         do "nccl-proxy --incomplete lists them, and how far each came"
     }
     RankException | RankKilled | RankCrashed | RankExited | HostOutOfMemory {
@@ -169,10 +169,8 @@ texts! {
     // The guide of NCCL on problems: with ACS or the IOMMU on, peer-to-peer may give wrong data.
     WrongResults {
         why "nccl-tests computed the right results itself and compared every element"
-        do "run the same test with NCCL_P2P_DISABLE=1, and on half of the GPUs: if the results are \
-            right then, look at ACS and the IOMMU (nvidia-smi topo -p2p r) and at the GPU or link \
-            that is left out; look for Xid and ECC errors (dmesg, nvidia-smi -q); do not train on \
-            these GPUs before that"
+        do "run the same test with NCCL_P2P_DISABLE=1, and on half of the GPUs: if the results are then right, look at ACS and the IOMMU (nvidia-smi topo -p2p r) and at the GPU or link \
+            that is left out; look for Xid and ECC errors (dmesg, nvidia-smi -q); do not train on these GPUs until the test passes"
     }
     BenchmarkNoRow | BenchmarkUnfinished {
         do "find out where it waits: run it with NCCL_DEBUG=INFO on all ranks and check that log; \

@@ -4,7 +4,7 @@
 //! host share, comes after its enqueue: at the call whose kernel began soonest, by hardly more than a launch. Clocks that
 //! differ by no more than these show, and that no call contradicts, are taken as they are: NCCL 2.28 and later loads its
 //! profiler right after all ranks of a process's first communicator have exchanged data (`initTransportsRank`, init.cc).
-//! What is left are the medians of many calls.
+//! Else the medians of many calls are left.
 
 use super::align::HostClocks;
 use super::window::{CallAfterArrival, SkewCall};
@@ -25,13 +25,6 @@ struct AlignedCalls {
     calls: u64,
     /// By how many ns the clocks may be apart without a call that shows it.
     hidden_ns: i64,
-}
-
-impl AlignedCalls {
-    fn add_calls(&mut self, calls: u64, hidden_ns: i64) {
-        self.calls += calls;
-        self.hidden_ns = self.hidden_ns.max(hidden_ns);
-    }
 }
 
 /// By how many ns the GPU's clock is ahead of each process's.
@@ -86,12 +79,19 @@ impl OwnClocks {
                     let ahead = launches.ahead.get(&came.who).copied().unwrap_or(0);
                     came.ns = came.ns.saturating_add(ahead);
                 }
-                self.by_kernels.add_calls(number, launches.error_ns);
+                let known = &mut self.by_kernels;
+                // Each stretch is aligned by itself.
+                known.hidden_ns = known.hidden_ns.max(launches.error_ns);
+                known.calls += number;
             }
             launches if !is_contradicted && (launches.is_some() || least_overlap.is_some()) => {
                 let error = launches.map(|launches| launches.error_ns);
-                let hidden = error.into_iter().chain(least_overlap).min();
-                self.as_they_are.add_calls(number, hidden.unwrap_or(0));
+                let known = &mut self.as_they_are;
+                // All stretches show the same clocks.
+                let before = (known.calls > 0).then_some(known.hidden_ns);
+                let hidden = error.into_iter().chain(least_overlap).chain(before).min();
+                known.hidden_ns = hidden.unwrap_or(0);
+                known.calls += number;
             }
             _ => {
                 self.by_medians += number;
@@ -111,8 +111,8 @@ impl OwnClocks {
         let AlignedCalls { calls, hidden_ns } = self.by_kernels;
         if calls > 0 {
             report.note(&format!(
-                "the clocks of processes begin with each process: {} aligned by the kernels that began soonest after \
-                 their enqueue, to about {:.3} ms",
+                "each process has its own clock: {} aligned by the kernels that began soonest after their enqueue, to \
+                 about {:.3} ms",
                 phrase(calls),
                 ms(hidden_ns)
             ));
@@ -120,16 +120,16 @@ impl OwnClocks {
         let AlignedCalls { calls, hidden_ns } = self.as_they_are;
         if calls > 0 {
             report.warn(&format!(
-                "the clocks of processes begin with each process, and none of {} contradicts that they began together: they \
-                 are taken as they are; where they are apart by less than {:.3} ms, no call shows it",
+                "each process has its own clock; none of {} contradicts that the clocks began together, so they are \
+                 trusted: a difference of less than {:.3} ms would be invisible",
                 phrase(calls),
                 ms(hidden_ns)
             ));
         }
         if self.by_medians > 0 {
             report.warn(&format!(
-                "the clocks of processes begin with each process: they are aligned by the median of {} of \
-                 them, so that a rank which is always late by as much looks in time",
+                "each process has its own clock: {} aligned by medians, so that a rank which is always late by the same \
+                 amount looks punctual",
                 phrase(self.by_medians)
             ));
         }

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 /// The key that all ranks' parts of a call share: communicator, operation, number.
 pub(super) type SkewCallKey = (u32, u32, u64);
 
-/// What is known of a call after a rank came to it.
+/// The end or the kernel of a call to which a rank came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum CallAfterArrival {
     #[default]

@@ -141,7 +141,7 @@ pub(super) fn listed_finding(failures: &[ReportedFailure]) -> Option<Finding> {
     let listed: Vec<&ReportedFailure> = failures.iter().filter(|f| f.listed).collect();
     let ranks: BTreeSet<u32> = listed.iter().filter_map(|f| f.rank).collect();
     let says = format!(
-        "the launcher lists {} {} as ended, and its report of the one that failed first is cut off",
+        "the launcher lists {} {} as ended; its report of the first failure is cut off",
         verb_form(ranks.len(), "rank", "ranks"),
         rank_ranges(&ranks)
     );
@@ -172,7 +172,7 @@ pub(super) fn nccl_words_finding(failures: &[ReportedFailure]) -> Option<Finding
         ..Finding::of_kind(
             Kind::NcclError,
             Confidence::Low,
-            format!("{who} reports an error of NCCL's, or that it lost another process: {words}"),
+            format!("{who} reports an NCCL error, or that it lost another process: {words}"),
         )
     })
 }

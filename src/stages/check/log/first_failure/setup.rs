@@ -198,7 +198,7 @@ fn describe_setup_failure(what: SetupFailure<'_>, rank: Option<u32>) -> SetupTex
             format!("look at the processes that did not come there: {LOOK_AT_OUTPUT}"),
         ),
         SetupFailure::StoreLost | SetupFailure::Id { .. } | SetupFailure::Peer(_) => text(
-            format!("{who} lost the connection to the job's store, or did not get one"),
+            format!("{who} lost the connection to the job's store, or never connected"),
             "look for the first failure where the store runs (MASTER_ADDR, --rdzv-endpoint): rank 0, or \
              torchrun itself"
                 .to_owned(),
@@ -230,16 +230,22 @@ fn describe_late_barrier(list: &[u8]) -> SetupTexts {
     let late: BTreeSet<u32> = late.collect();
     let (who, look) = match late.len() {
         0 => (
-            "a rank did not come to PyTorch's monitored barrier in time; rank 0's own line names it"
+            "a rank did not reach PyTorch's monitored barrier in time; a line of rank 0 names it"
                 .to_owned(),
             "that rank".to_owned(),
         ),
         1 => (
-            format!("rank {} did not come to PyTorch's monitored barrier in time", ranks_named(&late)),
+            format!(
+                "rank {} did not come to PyTorch's monitored barrier in time",
+                ranks_named(&late)
+            ),
             "it".to_owned(),
         ),
         _ => (
-            format!("ranks {} did not come to PyTorch's monitored barrier in time", ranks_named(&late)),
+            format!(
+                "ranks {} did not come to PyTorch's monitored barrier in time",
+                ranks_named(&late)
+            ),
             "them".to_owned(),
         ),
     };

@@ -146,7 +146,7 @@ fn gdr_off_some_connections(
     let (without, sends) = (of(&|r| r.off.0), of(&|r| r.off_sends));
     let all = without + of(&|r| r.on.0);
     let says = format!(
-        "{without} of {all} network connections of {} do not access GPU memory directly{}",
+        "{without} of {all} network connections of {} do not use GPUDirect RDMA{}",
         list_names(host_names(part)),
         if sends == without {
             "; all of them are sending ends"

@@ -92,7 +92,7 @@ fn sockets_without_fast_nics(
         fact.kind == NetFactKind::Nic && *fact.value == *b"no device"
     });
     let says = format!(
-        "all data between {} goes over sockets (TCP): none of them has a faster network",
+        "all data between {} goes over sockets (TCP); no host reports a faster network",
         number_and_noun(slow.len(), "host")
     );
     let (why, sure) = match none.is_empty() {

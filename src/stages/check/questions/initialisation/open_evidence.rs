@@ -47,7 +47,7 @@ impl OpenEvidence<'_> {
     pub(super) fn describe_reason(&self) -> String {
         let reason = match self {
             OpenEvidence::None => {
-                "the log may have been cut, or copied while the job starts: its end alone shows nothing"
+                "the log may have been cut, or copied while the job starts: the end of the log alone proves nothing"
             }
             OpenEvidence::Returned(..) => "NCCL prints the functions that an error left",
             // It has a finding of its own.
@@ -68,8 +68,7 @@ impl OpenEvidence<'_> {
                  and no rank completes long before the others"
             }
             OpenEvidence::OnlyEnds => {
-                "the log has only the first and the last lines of the initialisation; it may have been \
-                 cut among the last ones"
+                "the log has only the first and the last lines of the initialisation; it may have been cut before its last lines"
             }
         };
         reason.to_owned()

@@ -92,7 +92,7 @@ impl<'s> OpenCommunicator<'s> {
     }
 
     /// True if some ranks completed, and the log has nothing but the first and last lines of the initialisation.
-    /// Where it has the lines between them, it may have been cut among the last ones.
+    /// Where it has the lines between them, it may have been cut before its last lines.
     pub(super) fn has_only_ends(&self) -> bool {
         let mut sides = self.done.iter().chain(&self.open);
         let began = |side: &&CommunicatorSide| side.progress.began.is_some();

@@ -158,7 +158,7 @@ impl LagContext<'_> {
             ),
         };
         if self.uneven.is_some() {
-            says += "; its missing calls repeat earlier steps: it ran fewer steps than the others \
+            says += "; the missing calls are whole steps: it ran fewer steps than the others \
                      (uneven data), or stopped at the end of a step";
         }
         says
@@ -221,7 +221,7 @@ impl LagContext<'_> {
 
     /// How sure it is that the member stopped.
     fn rate_stop(&self, member: &CommMember) -> (Severity, Confidence, String) {
-        let alone = "it is ahead of no rank on any communicator";
+        let alone = "on every communicator it is behind or level with the others";
         let process = self.names.found.sides[member.side].process;
         let stop = self.stopped.get(&self.stops.job_of_process(process));
         if self.end.failed && stop == Some(&StopEvidence::Failed) {
@@ -252,8 +252,7 @@ impl LagContext<'_> {
             );
             let is_even = |uneven: &UnevenSides| uneven.sides.0 == uneven.sides.1;
             if self.uneven.is_some_and(is_even) {
-                why += "; both sides have the same number of ranks, so the others may have run too \
-                        many";
+                why += "; both sides have as many ranks, so the others may instead have run too many steps";
             }
             (Severity::Error, Confidence::Medium, why)
         } else if self.names.found.sides[member.side]

@@ -23,7 +23,7 @@ pub(super) fn report_unpaired(
     let before = match seq {
         0 => "it is the first message of the two".to_owned(),
         1 => "the message before it fits".to_owned(),
-        _ => format!("the {seq} messages before it fit"),
+        _ => format!("the {seq} messages before it match"),
     };
     let MessageVerdict {
         kind,
@@ -125,7 +125,7 @@ fn describe_missing_call<'p>(
         kind: Kind::P2pMissingCounterpart,
         says: format!(
             "communicator {}: {} sends {} to {}, which receives {}: a {what} of {} is missing, \
-             message {seq} or one like it before",
+             message {seq} or an equal one before it",
             names.describe_communicator(pair.communicator),
             names.describe_member(&pair.from),
             number_of_times(pair.sent),

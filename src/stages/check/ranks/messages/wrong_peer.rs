@@ -250,8 +250,7 @@ fn describe_extra_or_missing(
 fn reason_for_wrong_peer(is_ended: bool, is_settled: bool, is_in_all: bool) -> &'static str {
     match (is_settled, is_in_all) {
         (true, _) if is_ended => {
-            "both ranks of each pair ended the communicator in order, so neither is merely behind: \
-             each later message of the pair arrived in the place of another"
+            "both ranks of each pair ended the communicator in order, so neither is just behind: each later message of the pair was received in place of the one before"
         }
         (true, _) => "both ranks of each pair made a later collective, so neither is merely behind",
         (false, true) => {
