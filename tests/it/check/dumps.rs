@@ -58,7 +58,7 @@ fn hung_jobs_are_told_with_the_source_line() {
         };
         assert_eq!(both[0], joined, "{name}");
         assert!(
-            both[2].contains("by the flight recorder"),
+            both[2].contains("the flight recorder shows: "),
             "{name}: {}",
             both[2]
         );

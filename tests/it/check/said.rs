@@ -490,7 +490,7 @@ fn a_log_with_nothing_to_check_is_not_called_well() {
         ),
         (
             procs(1)[0].call("AllReduce", 8, 7) + "\n",
-            "not judged: no calls could be compared across ranks",
+            "not judged: the log has neither calls that can be compared across ranks",
         ),
         (
             warn(
