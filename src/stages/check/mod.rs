@@ -335,6 +335,13 @@ fn complete_findings(
         let surest = surest.filter(|_| is_of_process(finding));
         (severity, surest.unwrap_or(sure), first, id)
     });
+    for evidence in findings.iter_mut().flat_map(|f| &mut f.evidence) {
+        if let LineSpot::Line(at) = &mut evidence.at
+            && let Some(account) = seen.accounts.get(at.input as usize)
+        {
+            at.line = account.number_in_file(at.line);
+        }
+    }
     Ok(())
 }
 
