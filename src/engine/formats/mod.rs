@@ -104,6 +104,7 @@ formats! {
         stacks::GDB, ordered::refuse_without_calls;
         stacks::FAULTHANDLER, ordered::refuse_without_calls;
         machine::KERNEL, ordered::refuse_without_calls;
+        machine::FABRIC, ordered::refuse_without_calls;
         machine::TOOLS, ordered::refuse_without_calls;
         flight::PICKLE, flight::read_calls;
         flight::JSON, flight::read_calls;

@@ -68,7 +68,7 @@ fn walk_next_chunk<V: LogVisitor>(
     let mut scanned = walk_one_chunk(&chunk, options, new())?;
     scanned.account.dropped += chunk.dropped;
     scanned.account.is_open &= chunk.dropped == 0;
-    scanned.is_in_blocks = input.rejoin_counts().is_some();
+    scanned.is_in_blocks = input.rejoin_counts().is_some_and(|seen| !seen.is_turned);
     Ok((scanned, chunk.bytes().len() as u64 + chunk.dropped))
 }
 
@@ -101,7 +101,10 @@ pub fn continue_log<V: LogVisitor + Send>(
         pool::map_as_they_come(jobs, chunks, walk, take)
     })?;
     if let Some(seen) = input.rejoin_counts() {
-        log.account.add_joined_lines(seen);
+        match seen.is_turned {
+            true => log.account.note_turned(),
+            false => log.account.add_joined_lines(seen),
+        }
         log.is_in_blocks = false;
     }
     log.account.broken = check_unpacked(input, strict)?;

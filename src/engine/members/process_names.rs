@@ -116,11 +116,18 @@ impl MergedMembers {
             if clean && !self.overwritten {
                 return None;
             }
-            // A glued pointer may also have taken bytes of the host.
+            // A glued pointer may also have taken bytes of the host. A name that a line begins with may lack its first bytes
+            // where other lines of the process introduce communicators by the longer one.
+            let is_introduced = |at: u32| self.introduced.contains(&at);
             let fits = |&&c: &&u32| {
                 let host = &processes[c as usize].host;
                 let longer = process.host.len() > host.len() && process.host.ends_with(host);
-                longer || (!clean && host.ends_with(&process.host))
+                let shorter = process.host.len() < host.len() && host.ends_with(&process.host);
+                match (clean, is_introduced(at), is_introduced(c)) {
+                    (false, ..) => longer || host.ends_with(&process.host),
+                    (true, false, true) => longer || shorter,
+                    (true, own, other) => longer && own == other,
+                }
             };
             let candidates = process.pid.and_then(|pid| self.origins.named.get(&pid));
             let length = |c: &u32| processes[*c as usize].host.len();
@@ -172,5 +179,19 @@ mod tests {
         assert_eq!(merged.process_aliases(), [0, 0, 0, 0, 4]);
         merged.overwritten = false;
         assert_eq!(merged.process_aliases(), [0, 1, 1, 1, 4]);
+    }
+
+    #[test]
+    fn a_host_without_its_first_bytes_is_the_one_that_introduces_communicators() {
+        let mut merged = MergedMembers {
+            overwritten: true,
+            ..MergedMembers::default()
+        };
+        for (host, pid) in [(&b"rack7n12"[..], 7), (b"7n12", 7), (b"7n12", 8)] {
+            merged.origins.intern_process(host, Some(pid), true);
+        }
+        assert_eq!(merged.process_aliases(), [1, 1, 2]);
+        merged.introduced.insert(0);
+        assert_eq!(merged.process_aliases(), [0, 0, 2]);
     }
 }

@@ -17,6 +17,8 @@ pub struct RejoinCounts {
     pub first: Option<u64>,
     /// Beginnings of lines without ends in the log.
     pub unended: u64,
+    /// The log had its newest line first, and was turned round.
+    pub is_turned: bool,
 }
 
 /// The place where a reader that joins lines notes its counts, at its end.

@@ -1,7 +1,9 @@
 //! Failures that a process reports itself: exceptions, and errors of NCCL.
 
+use super::reports::{ReportKind, find_report};
 use super::{
     EndingLine, FailureCause, ProcessFailure, find_setup_failure, process_of_line, relayed_error,
+    setup_failure::find_port,
 };
 use crate::token::dec_u32;
 use memchr::memmem;
@@ -41,27 +43,6 @@ const LOST_PEER_EXCEPTIONS: [&[u8]; 8] = [
     b"RendezvousTimeout",
 ];
 
-/// Words of an exception by which NCCL failed in a process, or lost a peer. Others that name NCCL are the
-/// process's own, such as `Distributed package doesn't have NCCL built in`.
-const NCCL_FAILURE_WORDS: [&[u8]; 16] = [
-    b"undefined symbol: nccl",
-    b"NCCL error",
-    b"NCCL Error",
-    b"NCCL failure",
-    b"NCCL operation",
-    b"NCCL_ERROR_",
-    b"NCCL communicator",
-    b"NCCL watchdog",
-    b"NCCL timeout",
-    b"WorkNCCL",
-    b"nccl error",
-    b"ncclUniqueId",
-    b"unhandled cuda error",
-    b"unhandled system error",
-    b"remote process exited or there was a network error",
-    b"Connection closed by peer",
-];
-
 /// An exception whose name ends with `Error`: the word alone is how any tool begins its complaint.
 pub(super) fn read_named_error<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
     let is_named = before
@@ -91,10 +72,12 @@ pub(super) fn read_exception<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<E
         || ends_with_logged_error(prefix);
     // The anchor is the end of the name; the rest of the name is before it.
     let name = &before[begin..];
-    if !is_whole || !is_first || name.first().is_some_and(u8::is_ascii_digit) {
+    let has = |word: &[u8]| memmem::find(text, word).is_some();
+    // A later word of the line has the signal of a process that was started.
+    let is_spawned = name.ends_with(b"ProcessExited") && has(b" terminated with signal SIG");
+    if !is_whole || !is_first || is_spawned || name.first().is_some_and(u8::is_ascii_digit) {
         return None;
     }
-    let has = |word: &[u8]| memmem::find(text, word).is_some();
     let ends = |names: &[&[u8]]| names.iter().any(|end| name.ends_with(end));
     let what = if name.is_empty() && text.is_empty() {
         FailureCause::Interrupted
@@ -104,7 +87,7 @@ pub(super) fn read_exception<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<E
         FailureCause::Cancelled
     } else if ends(&LOST_PEER_EXCEPTIONS)
         || name.starts_with(b"nccl")
-        || NCCL_FAILURE_WORDS.iter().any(|&words| has(words))
+        || find_report(text, ReportKind::Raised).is_some()
         || is_setup_error(name, behind)
     {
         FailureCause::Nccl
@@ -140,13 +123,60 @@ fn is_setup_error(name: &[u8], behind: &[u8]) -> bool {
 
 /// An error of PyTorch's process groups, on a line of its own.
 pub(super) fn read_setup_error<'a>(before: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
-    // The ranks that did not come to a barrier are in front of the words.
+    report_own_words(FailureCause::Nccl, before)
+}
+
+/// A server that cannot listen: `bind: address already in use`.
+pub(super) fn read_address_in_use<'a>(
+    before: &'a [u8],
+    behind: &'a [u8],
+) -> Option<EndingLine<'a>> {
+    let tries_again = [&b"rying"[..], b"etry"]
+        .iter()
+        .any(|word| memmem::find(behind, word).is_some());
+    read_own_report(before, behind).filter(|_| !tries_again)
+}
+
+/// `Port 8123 is already in use.`
+pub(super) fn read_port_in_use<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    let at = memmem::rfind(before, b"ort ")?;
+    find_port(&before[at..]).and_then(|_| read_address_in_use(before, behind))
+}
+
+/// A line that explains the process's end by its state.
+pub(super) fn read_own_report<'a>(before: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
+    report_own_words(FailureCause::OwnState, before)
+}
+
+/// A failure that a line of its own reports, unless its logger marks it as a warning.
+fn report_own_words<'a>(what: FailureCause, before: &'a [u8]) -> Option<EndingLine<'a>> {
+    // The ranks that did not come to a barrier, or the address, are in front of the words.
     let list = before.len().saturating_sub(MAX_RANK_LIST_BYTES);
     (!is_logged_as_warning(before)).then_some(EndingLine::Failed(ProcessFailure {
-        what: FailureCause::Nccl,
+        what,
         who: process_of_line(before),
         says: &before[list..],
     }))
+}
+
+/// A fatal line of XLA's: `F external/xla/xla/client.h:80] ...`. Where the text is about another process, that is read.
+pub(super) fn read_xla_fatal<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    let begins = before.last().is_none_or(|last| b" \t".contains(last));
+    let is_own = begins && find_setup_failure(behind).is_none();
+    is_own.then(|| read_crash(before, behind)).flatten()
+}
+
+/// A condition that does not hold, in a fatal line of glog or Abseil: `F1127 20:56:54.1  81 x.cc:81] Check failed: a == b`.
+pub(super) fn read_failed_check<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    let mut words = before.split(|b| b" \t[:>|".contains(b));
+    let is_level = |word: &[u8]| {
+        word.strip_prefix(b"F")
+            .is_some_and(|date| date.iter().all(u8::is_ascii_digit))
+    };
+    words
+        .any(is_level)
+        .then(|| read_crash(before, behind))
+        .flatten()
 }
 
 /// The longest list of ranks that is looked at, in bytes.

@@ -1,7 +1,8 @@
 //! Failures that others report: launchers, schedulers, shells, the kernel.
 
 use super::{
-    EndingLine, FailureCause, LauncherReport, ProcessFailure, ProcessOfLine, process_of_line,
+    EndSignal, EndingLine, FailureCause, LauncherReport, ProcessFailure, ProcessOfLine,
+    process_of_line,
 };
 use crate::machine::{ReportNumber, parse_xid};
 use crate::token::{dec_i32, dec_u32, dec_u64};
@@ -61,18 +62,11 @@ pub(super) fn read_srun<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<Ending
     if let Some(number) = what.strip_prefix(b"Exited with exit code ") {
         return report_process_failure(cause_of_exit_code(dec_i32(number).ok()?.1)?, who);
     }
-    let words: [(&[u8], FailureCause); 8] = [
-        (b"Killed", FailureCause::Signal(9)),
-        (b"Terminated", FailureCause::Signal(15)),
-        (b"Out Of Memory", FailureCause::OutOfMemory),
-        (b"Aborted", FailureCause::Signal(6)),
-        (b"Segmentation fault", FailureCause::Signal(11)),
-        (b"Bus error", FailureCause::Signal(7)),
-        (b"Floating point exception", FailureCause::Signal(8)),
-        (b"Illegal instruction", FailureCause::Signal(4)),
-    ];
-    let (_, what) = words.iter().find(|(word, _)| what.starts_with(word))?;
-    report_process_failure(*what, who)
+    let what = match what.starts_with(b"Out Of Memory") {
+        true => FailureCause::OutOfMemory,
+        false => FailureCause::Signal(EndSignal::parse_words(what)?.0.number),
+    };
+    report_process_failure(what, who)
 }
 
 /// `*** STEP 7.0 ON n1 CANCELLED AT 2026-02-03T04:05:06 DUE TO TIME LIMIT ***`
@@ -179,6 +173,73 @@ pub(super) fn read_pals<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<Ending
     report_process_failure(what, who)
 }
 
+/// PALS's own process on a host: `n1.lab: shepherd died from signal 9`.
+pub(super) fn read_pals_helper<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    let (_, number) = dec_i32(behind).ok()?;
+    let host = before.rsplit(|b| b.is_ascii_whitespace()).next()?;
+    let who = ProcessOfLine {
+        host: Some(host).filter(|host| !host.is_empty()),
+        ..ProcessOfLine::default()
+    };
+    report_process_failure(FailureCause::Signal(number), who)
+}
+
+/// A shell that has no number of the process: `Segmentation fault (core dumped)`, `Killed`, alone on their line.
+pub(super) fn read_bare_signal<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    let is_kill = before.trim_ascii().is_empty() && behind.trim_ascii().is_empty();
+    let begin = before
+        .iter()
+        .rposition(|b| !b.is_ascii_alphabetic() && *b != b' ');
+    let words = &before[begin.map_or(0, |at| at + 1)..];
+    let signal = EndSignal::parse_words(words.trim_ascii_start());
+    let number = match signal.filter(|(_, rest)| rest.is_empty()) {
+        Some((signal, _)) => signal.number,
+        None if is_kill => 9,
+        None => return None,
+    };
+    report_process_failure(FailureCause::Signal(number), process_of_line(before))
+}
+
+/// systemd-coredump: `Process 81 (python3) of user 1000 dumped core.`, or `... terminated abnormally with signal 11/SEGV`.
+pub(super) fn read_coredump<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    let at = memmem::rfind(before, b"Process ")? + b"Process ".len();
+    let (rest, pid) = dec_u64(&before[at..]).ok()?;
+    memmem::find(rest, b") of user ").filter(|_| rest.starts_with(b" ("))?;
+    let what = dec_i32(behind).map_or(FailureCause::Crash, |(_, number)| {
+        FailureCause::Signal(number)
+    });
+    let who = ProcessOfLine {
+        pid: Some(pid),
+        ..ProcessOfLine::default()
+    };
+    report_process_failure(what, who)
+}
+
+/// torch.multiprocessing: `process 3 terminated with signal SIGSEGV`, with the rank on the host.
+pub(super) fn read_spawned<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    let at = memmem::rfind(before, b"process ")? + b"process ".len();
+    let (rest, local_rank) = dec_u32(&before[at..]).ok()?;
+    let (signal, _) = EndSignal::parse_name(behind)?;
+    let who = ProcessOfLine {
+        local_rank: Some(local_rank),
+        ..ProcessOfLine::default()
+    };
+    rest.is_empty()
+        .then(|| report_process_failure(FailureCause::Signal(signal.number), who))
+        .flatten()
+}
+
+/// vLLM: `Worker VllmWorkerProcess pid 81 died, exit code: -9`.
+pub(super) fn read_died_worker<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    let at = memmem::rfind(before, b" pid ")? + b" pid ".len();
+    let (_, pid) = dec_u64(&before[at..]).ok()?;
+    let who = ProcessOfLine {
+        pid: Some(pid),
+        ..ProcessOfLine::default()
+    };
+    report_process_failure(cause_of_exit_code(dec_i32(behind).ok()?.1)?, who)
+}
+
 /// UCX's handler of signals: `[n1:81:0:99] Caught signal 11 (Segmentation fault: ...)`, of a host, a process, a
 /// number and a thread, which may be cut off.
 pub(super) fn read_ucx_signal<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
@@ -197,14 +258,9 @@ pub(super) fn read_ucx_signal<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<
         .flatten()
 }
 
-/// The names of signals that a crash ends with, without `SIG`.
-const CRASH_SIGNALS: [&[u8]; 5] = [b"ILL", b"ABRT", b"BUS", b"FPE", b"SEGV"];
-
 /// A crash with a signal that gdb or Abseil's handler names: `SIGSEGV, Segmentation fault.`, `SIGSEGV received at time=`.
 pub(super) fn read_named_signal<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
-    let rest = CRASH_SIGNALS
-        .iter()
-        .find_map(|name| behind.strip_prefix(*name))?;
+    let (_, rest) = EndSignal::parse_name(behind).filter(|(signal, _)| signal.is_crash())?;
     let is_report = rest.starts_with(b", ") || rest.starts_with(b" received at time=");
     is_report
         .then(|| report_process_failure(FailureCause::Crash, process_of_line(before)))
@@ -327,17 +383,13 @@ pub(super) fn read_shell<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<EndingLine
     let (rest, _) = dec_u32(behind).ok()?;
     let rest = rest.strip_prefix(b": ")?.trim_ascii_start();
     let (rest, pid) = dec_u64(rest).ok()?;
-    let words: [(&[u8], i32); 5] = [
-        (b" Killed  ", 9),
-        (b" Terminated  ", 15),
-        (b" Segmentation fault  ", 11),
-        (b" Aborted  ", 6),
-        (b" Bus error  ", 7),
-    ];
-    let (_, number) = words.iter().find(|(word, _)| rest.starts_with(word))?;
+    let (signal, rest) = EndSignal::parse_words(rest.strip_prefix(b" ")?)?;
+    if !rest.starts_with(b"  ") {
+        return None;
+    }
     let pid = Some(pid);
     report_process_failure(
-        FailureCause::Signal(*number),
+        FailureCause::Signal(signal.number),
         ProcessOfLine {
             pid,
             ..ProcessOfLine::default()

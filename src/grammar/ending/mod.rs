@@ -17,6 +17,8 @@
 //! n1.lab: rank 2 died from signal 6 and dumped core                                    PALS
 //! Thread 1 "python" received signal SIGSEGV, Segmentation fault.                        gdb
 //! *** SIGSEGV received at time=1700000000 on cpu 3 ***                                  Abseil, as in Ray
+//! Process 81 (python3) of user 1000 dumped core.                                        systemd-coredump
+//! ERROR:    [Errno 98] error while attempting to bind on address ('0.0.0.0', 8123): address already in use
 //! Worker PID: 81 Worker exit type: SYSTEM_ERROR Worker exit detail: ...                 Ray
 //! HW Exception by GPU node-9 (Agent handle: 0x5) reason :GPU Hang                       ROCm
 //! Out of memory: Killed process 81 (python) total-vm:8kB                                the kernel
@@ -42,7 +44,9 @@
 mod exception;
 mod launcher;
 mod relayed_error;
+mod reports;
 mod setup_failure;
+mod signal;
 mod stack;
 mod success;
 
@@ -50,8 +54,11 @@ use crate::token::{dec_u32, dec_u64};
 use aho_corasick::AhoCorasick;
 use memchr::memmem;
 pub use relayed_error::{LastWarn, RelayedError, find_relayed_error, read_last_warn_line};
+pub use reports::find_crash_report;
+use reports::{ReportKind, report_words};
 use serde::{Deserialize, Serialize};
 pub use setup_failure::{SetupFailure, find_setup_failure};
+pub use signal::EndSignal;
 pub use stack::{KernelAssertion, NcclFrame};
 use std::sync::LazyLock;
 
@@ -96,6 +103,8 @@ pub enum FailureCause {
     Crash,
     /// An error that NCCL's functions gave to the program, or that a connection was lost.
     Nccl,
+    /// A state of the process or its host that its line names: a port in use, a device that cannot be opened.
+    OwnState,
     /// An exit code.
     Exit(i32),
     /// A launcher reports that it failed first, and its report ends before the way.
@@ -128,10 +137,13 @@ pub enum FailureMode {
 impl FailureCause {
     /// True for exceptions and errors: their text is in the line.
     fn has_text(self) -> bool {
-        matches!(
-            self,
-            FailureCause::Exception | FailureCause::Repeated | FailureCause::Nccl
-        )
+        let is_exception = matches!(self, FailureCause::Exception | FailureCause::Repeated);
+        is_exception || self.is_of_surroundings()
+    }
+
+    /// True where what the process uses failed: NCCL, another process, a port, a device.
+    pub fn is_of_surroundings(self) -> bool {
+        matches!(self, FailureCause::Nccl | FailureCause::OwnState)
     }
 
     /// Whether the job failed by itself or was killed.
@@ -143,10 +155,11 @@ impl FailureCause {
             | FailureCause::Host
             | FailureCause::Cancelled
             | FailureCause::Interrupted => FailureMode::Killed,
-            FailureCause::Exception | FailureCause::Repeated | FailureCause::Crash => {
-                FailureMode::Itself
-            }
-            FailureCause::Exit(_)
+            FailureCause::Exception
+            | FailureCause::Repeated
+            | FailureCause::Crash
+            | FailureCause::OwnState
+            | FailureCause::Exit(_)
             | FailureCause::Unstated
             | FailureCause::Signal(_)
             | FailureCause::Gpu(_) => FailureMode::Itself,
@@ -181,7 +194,7 @@ pub enum LauncherReport<'a> {
 /// Reads the text before and after an anchor; `None` if it is no ending.
 type EndingReader = for<'a> fn(&'a [u8], &'a [u8]) -> Option<EndingLine<'a>>;
 
-/// Words, each with the reader of the line around it. Every such line contains one of them.
+/// Words, each with the reader of the line around it. Every such line contains one of them, or of those of `reports.txt`.
 const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     ("raining complete", success::read_training_complete),
     ("raining finished", success::read_success_sentence),
@@ -203,33 +216,6 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     ("Error", exception::read_named_error),
     ("Exception", exception::read_exception),
     ("KeyboardInterrupt", exception::read_exception),
-    ("client socket has timed out", exception::read_setup_error),
-    (
-        "client socket has failed to connect to any",
-        exception::read_setup_error,
-    ),
-    (
-        "server socket has failed to listen on any",
-        exception::read_setup_error,
-    ),
-    (
-        " failed to pass monitoredBarrier",
-        exception::read_setup_error,
-    ),
-    (
-        " reached monitoredBarrier, but ",
-        exception::read_setup_error,
-    ),
-    ("Gloo connectFullMesh failed", exception::read_setup_error),
-    (
-        "ms for recv operation to complete",
-        exception::read_setup_error,
-    ),
-    (
-        "ms for send operation to complete",
-        exception::read_setup_error,
-    ),
-    ("undefined symbol: nccl", exception::read_nccl_error),
     ("odify QP to RT", exception::read_verbs_error),
     ("srun: error: ", launcher::read_srun),
     ("CANCELLED AT ", launcher::read_slurm_cancel),
@@ -245,8 +231,6 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     (" received signal SIG", launcher::read_named_signal),
     ("*** SIG", launcher::read_named_signal),
     ("Worker exit type: SYSTEM_ERROR", launcher::read_ray_exit),
-    ("HW Exception by GPU node", exception::read_crash),
-    ("Memory access fault by GPU node", exception::read_crash),
     (
         "Per user-direction, the job has been aborted",
         launcher::read_mpirun_abort,
@@ -269,44 +253,37 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     ),
     ("exits with return code = ", launcher::read_deepspeed),
     (": line ", launcher::read_shell),
+    (" (core dumped)", launcher::read_bare_signal),
+    ("Killed", launcher::read_bare_signal),
+    (" dumped core", launcher::read_coredump),
+    (
+        " terminated abnormally with signal ",
+        launcher::read_coredump,
+    ),
+    (" terminated with signal SIG", launcher::read_spawned),
+    (" died, exit code: ", launcher::read_died_worker),
+    (": shepherd died from signal ", launcher::read_pals_helper),
+    ("F external/", exception::read_xla_fatal),
+    ("] Check failed: ", exception::read_failed_check),
+    ("ddress already in use", exception::read_address_in_use),
+    ("EADDRINUSE", exception::read_address_in_use),
+    (" is already in use", exception::read_port_in_use),
     (
         "terminate called after throwing",
         exception::read_cpp_exception,
     ),
-    (FATAL_PYTHON_ERROR, exception::read_crash),
     ("ncclUnhandledCudaError", exception::read_nccl_result_name),
     ("ncclSystemError", exception::read_nccl_result_name),
     ("ncclInternalError", exception::read_nccl_result_name),
     ("ncclInvalidArgument", exception::read_nccl_result_name),
     ("ncclInvalidUsage", exception::read_nccl_result_name),
     ("ncclRemoteError", exception::read_nccl_result_name),
-    ("Test NCCL failure ", exception::read_nccl_error),
     ("CUDA failure ", exception::read_cuda_failure),
     ("Cuda failure ", exception::read_cuda_failure),
-    ("NCCL error: ", exception::read_nccl_error),
     ("NCCL Error ", exception::read_numbered_nccl_error),
     ("NCCL operation ", exception::read_xla_nccl_error),
-    ("NCCL_ERROR_", exception::read_nccl_error),
-    ("unhandled cuda error", exception::read_nccl_error),
-    ("unhandled system error", exception::read_nccl_error),
-    (
-        "internal error - please report this issue to the ",
-        exception::read_nccl_error,
-    ),
-    (
-        "invalid argument (run with NCCL",
-        exception::read_nccl_error,
-    ),
-    ("invalid usage (run with NCCL", exception::read_nccl_error),
-    (
-        "remote process exited or there was a network error",
-        exception::read_nccl_error,
-    ),
     (relayed_error::LAST_ERROR, exception::read_last_error),
 ];
-
-/// The words of Python's report of a crash. A bar of progress may be in front of them.
-pub const FATAL_PYTHON_ERROR: &str = "Fatal Python error: ";
 
 /// The longest label of a scheduler.
 const MAX_LABEL_BYTES: usize = 64;
@@ -314,26 +291,40 @@ const MAX_LABEL_BYTES: usize = 64;
 /// How much of a line is looked at.
 const MAX_ENDING_LINE_BYTES: usize = 4096;
 
+/// The words of both, in one pass.
+static ANCHORS: LazyLock<Option<(AhoCorasick, Vec<EndingReader>)>> = LazyLock::new(|| {
+    let more = report_words().filter_map(|(words, kind)| Some((words, reader_of_kind(kind)?)));
+    let (words, readers): (Vec<&str>, Vec<EndingReader>) =
+        ENDING_ANCHORS.iter().copied().chain(more).unzip();
+    Some((AhoCorasick::new(words).ok()?, readers))
+});
+
+fn reader_of_kind(kind: ReportKind) -> Option<EndingReader> {
+    Some(match kind {
+        ReportKind::Crash => exception::read_crash,
+        ReportKind::Setup => exception::read_setup_error,
+        ReportKind::Nccl => exception::read_nccl_error,
+        ReportKind::Own => exception::read_own_report,
+        ReportKind::Raised => return None,
+    })
+}
+
 /// Returns the end that a line reports, wherever in the line it begins.
 pub fn find_ending(line: &[u8]) -> Option<EndingLine<'_>> {
-    static FINDER: LazyLock<Option<AhoCorasick>> =
-        LazyLock::new(|| AhoCorasick::new(ENDING_ANCHORS.iter().map(|(word, _)| word)).ok());
+    let (finder, readers) = ANCHORS.as_ref()?;
     let line = &line[..line.len().min(MAX_ENDING_LINE_BYTES)];
-    FINDER
-        .as_ref()?
-        .find_overlapping_iter(line)
-        .find_map(|hit| {
-            let (_, read) = ENDING_ANCHORS.get(hit.pattern().as_usize())?;
-            let end = read(&line[..hit.start()], &line[hit.end()..])?;
-            Some(match end {
-                // Its name begins in front of the anchor, its text follows.
-                EndingLine::Failed(mut failure) if failure.what.has_text() => {
-                    failure.says = &line[hit.start() - failure.says.len()..];
-                    EndingLine::Failed(failure)
-                }
-                end => end,
-            })
+    finder.find_overlapping_iter(line).find_map(|hit| {
+        let read = readers.get(hit.pattern().as_usize())?;
+        let end = read(&line[..hit.start()], &line[hit.end()..])?;
+        Some(match end {
+            // Its name begins in front of the anchor, its text follows.
+            EndingLine::Failed(mut failure) if failure.what.has_text() => {
+                failure.says = &line[hit.start() - failure.says.len()..];
+                EndingLine::Failed(failure)
+            }
+            end => end,
         })
+    })
 }
 
 /// Returns the rank that a line is from, by the prefix of PyTorch or a launcher: `[rank3]:` of PyTorch and

@@ -20,6 +20,7 @@
 //! WARN is that of `ncclGetLastError` (2.13); PyTorch's from `NCCLUtils.cpp` and `NCCLUtils.hpp`, XLA's from
 //! `nccl_errors.h`, nccl-tests' from `common.h`.
 
+use super::reports::{ReportKind, find_report};
 use memchr::memmem;
 
 /// An error of NCCL's, as a line of a program relays it.
@@ -137,7 +138,7 @@ fn find_last_warn(line: &[u8]) -> LastWarn<'_> {
     }
 }
 
-/// Returns the error that the program itself got, from its first word on.
+/// Returns the error that the program itself got, or the state that explains its end, from its first word on.
 fn find_own_error(line: &[u8]) -> Option<&[u8]> {
     let words = [
         &b"undefined symbol: nccl"[..],
@@ -145,10 +146,9 @@ fn find_own_error(line: &[u8]) -> Option<&[u8]> {
         b"failed to modify QP",
     ];
     let at = words.iter().find_map(|words| memmem::find(line, words));
-    at.map_or_else(
-        || find_cuda_failure(line),
-        |at| Some(line[at..].trim_ascii_end()),
-    )
+    let own = at.map(|at| line[at..].trim_ascii_end());
+    own.or_else(|| find_cuda_failure(line))
+        .or_else(|| find_report(line, ReportKind::Own))
 }
 
 /// Returns the error of CUDA's that nccl-tests reports in a line, from the word `CUDA` on.

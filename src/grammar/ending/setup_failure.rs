@@ -8,7 +8,9 @@
 //! The server socket has failed to listen on any local network address. port: 29500, ..., name: EADDRINUSE
 //! torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError
 //! RendezvousConnectionError: The connection to the C10d store has failed. See inner exception for details.
+//! ERROR:    [Errno 98] error while attempting to bind on address ('0.0.0.0', 8123): address already in use
 //! [Rank 0]: Ranks 4, 5 failed to pass monitoredBarrier in 2000000 ms
+//! Rank 3 successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 1.
 //! Gloo connectFullMesh failed with [../gloo/transport/tcp/pair.cc:144] no error
 //! RuntimeError: Socket Timeout
 //! RuntimeError: [../gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete
@@ -42,8 +44,13 @@ pub enum SetupFailure<'a> {
     },
     /// A connection to the store, at this address; old versions do not print it.
     Store(&'a [u8]),
-    /// The port at which the store was to listen.
-    Port(Option<u32>),
+    /// The port at which a server was to listen.
+    Port {
+        /// Its number, where the text has it.
+        port: Option<u32>,
+        /// The server is the job's store.
+        is_store: bool,
+    },
     /// The other nodes of torchrun's rendezvous.
     Nodes,
     /// The ranks that did not come to a monitored barrier, as the text lists them; only the first rank names them.
@@ -52,8 +59,13 @@ pub enum SetupFailure<'a> {
     Mesh(&'a [u8]),
     /// Another process's part of a call of Gloo's, for this number of milliseconds; not all lines have it.
     Peer(Option<u32>),
-    /// The connection of Gloo's to another process, which that process closed.
-    PeerLost,
+    /// The connection to another process, which ended or closed it.
+    PeerLost {
+        /// What had the connection.
+        of: &'static str,
+        /// The rank of that process in the group, where the text names it.
+        from: Option<u32>,
+    },
     /// A value in the store that another process was to set.
     Value,
     /// The connection to the store, which was lost.
@@ -64,6 +76,7 @@ pub enum SetupFailure<'a> {
 pub fn find_setup_failure(text: &[u8]) -> Option<SetupFailure<'_>> {
     let after = |words: &[u8]| Some(&text[memmem::find(text, words)? + words.len()..]);
     let number = |text| Some(dec_u32(text).ok()?.1);
+    let lost = |of, from| Some(SetupFailure::PeerLost { of, from });
     if let Some(rest) = after(b"is setting up NCCL communicator and retr") {
         let at = text.len() - rest.len();
         let begin = text[..at].iter().rposition(|&b| b == b'[')?;
@@ -91,9 +104,8 @@ pub fn find_setup_failure(text: &[u8]) -> Option<SetupFailure<'_>> {
         let end = rest.iter().position(|b| b")\n".contains(b));
         return Some(SetupFailure::Store(&rest[..end.unwrap_or(rest.len())]));
     }
-    if after(b"server socket has failed to listen on any local").is_some() {
-        let port = after(b" port: ").or_else(|| after(b"]:"));
-        return Some(SetupFailure::Port(port.and_then(number)));
+    if let Some(failure) = find_port_failure(text) {
+        return Some(failure);
     }
     if let Some(rest) = after(b"Gloo connectFullMesh failed with ") {
         return Some(SetupFailure::Mesh(rest));
@@ -102,6 +114,10 @@ pub fn find_setup_failure(text: &[u8]) -> Option<SetupFailure<'_>> {
         && after(b" operation to complete").is_some()
     {
         return Some(SetupFailure::Peer(number(rest)));
+    }
+    if let Some(rest) = after(b" reached monitoredBarrier, but ") {
+        let by = memmem::find(rest, b" from rank ").map(|at| &rest[at + b" from rank ".len()..]);
+        return lost("Gloo", by.and_then(number));
     }
     find_late_barrier(text).or_else(|| {
         let has = |words: &[&[u8]]| words.iter().any(|&words| after(words).is_some());
@@ -118,7 +134,12 @@ pub fn find_setup_failure(text: &[u8]) -> Option<SetupFailure<'_>> {
         ]) {
             Some(SetupFailure::Peer(None))
         } else if has(&[b"] Connection closed by peer ["]) {
-            Some(SetupFailure::PeerLost)
+            lost("Gloo", None)
+        } else if has(&[b"Terminating process because "]) {
+            lost(
+                "JAX's coordination service",
+                after(b"/task:").and_then(number),
+            )
         } else {
             let lost = [
                 &b"RendezvousConnectionError"[..],
@@ -139,12 +160,51 @@ fn first_of_pair(key: &[u8]) -> Option<u32> {
     rest.starts_with(b"'").then_some(first.min(second))
 }
 
-/// `Ranks 4, 5 failed to pass monitoredBarrier in 2 ms`; `Rank 3 successfully reached monitoredBarrier, but ...`.
+/// The words for a port, or an address with it, that another process has.
+const IN_USE_WORDS: [&[u8]; 3] = [
+    b"ddress already in use",
+    b"EADDRINUSE",
+    b" is already in use",
+];
+
+fn find_port_failure(text: &[u8]) -> Option<SetupFailure<'_>> {
+    let has = |words: &[u8]| memmem::find(text, words).is_some();
+    let is_in_use = IN_USE_WORDS.iter().any(|&words| has(words));
+    let is = is_in_use || has(b"server socket has failed to listen on any local");
+    is.then(|| SetupFailure::Port {
+        port: find_port(text),
+        is_store: has(b"server socket has failed to "),
+    })
+}
+
+/// Finds the port in the text about an address: `bind to [::]:29511`, `('0.0.0.0', 8123)`, `port: 29511`, `Port 29511`.
+pub(super) fn find_port(text: &[u8]) -> Option<u32> {
+    let words: [&[u8]; 5] = [b" bind", b" listen", b"ddress", b" addr", b"ort "];
+    let begins = words.iter().filter_map(|words| memmem::find(text, words));
+    let text = &text[begins.min()?..];
+    let mut at = 0;
+    while let Some(next) = text[at..].iter().position(u8::is_ascii_digit) {
+        let from = at + next;
+        let digits = text[from..]
+            .iter()
+            .take_while(|b| b.is_ascii_digit())
+            .count();
+        at = from + digits;
+        let before = text[..from].trim_ascii_end();
+        let is_marked =
+            before.ends_with(b":") || before.ends_with(b"',") || before.ends_with(b"ort");
+        let is_whole = text.get(at).is_none_or(|b| !b.is_ascii_alphanumeric());
+        let port = dec_u32(&text[from..at]).ok().map(|(_, port)| port);
+        if is_marked && is_whole && digits > 2 {
+            return port.filter(|port| *port <= u32::from(u16::MAX));
+        }
+    }
+    None
+}
+
+/// `Ranks 4, 5 failed to pass monitoredBarrier in 2 ms`.
 fn find_late_barrier(text: &[u8]) -> Option<SetupFailure<'_>> {
     let before = |words: &[u8]| Some(&text[..memmem::find(text, words)?]);
-    if before(b" reached monitoredBarrier, but ").is_some() {
-        return Some(SetupFailure::Barrier(b""));
-    }
     let before = before(b" failed to pass monitoredBarrier")?;
     let list = &before[memmem::rfind(before, b"Rank")? + b"Rank".len()..];
     let list = list.strip_prefix(b"s").unwrap_or(list).trim_ascii();
@@ -162,6 +222,11 @@ mod tests {
             from: 0,
             waited,
         };
+        let port = |port, is_store| SetupFailure::Port {
+            port: Some(port),
+            is_store,
+        };
+        let lost = |of, from| Some(SetupFailure::PeerLost { of, from });
         let told = [
             (
                 "[12] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d \
@@ -209,16 +274,19 @@ mod tests {
             ),
             (
                 "The server socket has failed to listen on any local network address. port: 29500, useIpv6: false",
-                Some(SetupFailure::Port(Some(29500))),
+                Some(port(29500, true)),
             ),
             (
                 "The server socket has failed to listen on any local network address. The server socket has failed to \
                  bind to [::]:4479 (errno: 98 - Address already in use).",
-                Some(SetupFailure::Port(Some(4479))),
+                Some(port(4479, true)),
             ),
             (
                 "[E socket.cpp:4] [c10d] The server socket has failed to listen on any local network address.",
-                Some(SetupFailure::Port(None)),
+                Some(SetupFailure::Port {
+                    port: None,
+                    is_store: true,
+                }),
             ),
             (
                 "x.rendezvous.api.RendezvousTimeoutError",
@@ -229,8 +297,36 @@ mod tests {
                 Some(SetupFailure::Barrier(b"4, 5")),
             ),
             (
-                "Rank 3 successfully reached monitoredBarrier, but received errors while waiting",
-                Some(SetupFailure::Barrier(b"")),
+                "Rank 3 successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 1. P",
+                lost("Gloo", Some(1)),
+            ),
+            (
+                "F0926 17:26:32.0 81 client.h:77] Terminating process because the JAX distributed service detected fatal errors.",
+                lost("JAX's coordination service", None),
+            ),
+            (
+                "ERROR: [Errno 98] error while attempting to bind on address ('0.0.0.0', 8123): address already in use",
+                Some(port(8123, false)),
+            ),
+            (
+                "zmq.error.ZMQError: Address already in use (addr='tcp://127.0.0.1:5571')",
+                Some(port(5571, false)),
+            ),
+            (
+                "panic: listen tcp :9091: bind: address already in use",
+                Some(port(9091, false)),
+            ),
+            ("Port 6007 is already in use.", Some(port(6007, false))),
+            (
+                "Error: listen EADDRINUSE: address already in use :::3001",
+                Some(port(3001, false)),
+            ),
+            (
+                "Error: Address already in use (os error 98)",
+                Some(SetupFailure::Port {
+                    port: None,
+                    is_store: false,
+                }),
             ),
             (
                 "Gloo connectFullMesh failed with no error",
@@ -243,7 +339,7 @@ mod tests {
             ),
             (
                 "RuntimeError: [../gloo/transport/tcp/pair.cc:598] Connection closed by peer [10.0.0.2]:5134",
-                Some(SetupFailure::PeerLost),
+                lost("Gloo", None),
             ),
             (
                 "RuntimeError: [../gloo/transport/tcp/pair.cc:9] Read timeout [10.0.0.2]:5134",

@@ -444,6 +444,10 @@ fn the_launcher_of_cray_and_another_command_s_answer() {
         ),
         ("n1.lab: rank 7 of 8 is ready", None),
         (
+            "n1.lab: shepherd died from signal 9",
+            Some((FailureCause::Signal(9), None)),
+        ),
+        (
             "0: srun: error: n1: task 3: Exited with exit code 5",
             Some((FailureCause::Exit(5), Some(3))),
         ),
@@ -454,6 +458,74 @@ fn the_launcher_of_cray_and_another_command_s_answer() {
         ("Error: Failed to suspend process", None),
     ] {
         assert_eq!(failure(line), expected, "{line}");
+    }
+}
+
+#[test]
+fn shells_and_services_report_crashes() {
+    let failure = |line: &str| match find_ending(line.as_bytes()) {
+        Some(EndingLine::Failed(failure)) => Some((failure.what, failure.who.pid)),
+        _ => None,
+    };
+    let signal = |number, pid| Some((FailureCause::Signal(number), pid));
+    for (line, expected) in [
+        ("Segmentation fault (core dumped)", signal(11, None)),
+        ("[rank1]: Aborted (core dumped)", signal(6, None)),
+        ("  Killed  ", signal(9, None)),
+        ("Killed 3 workers", None),
+        ("worker Killed", None),
+        ("the run (core dumped) yesterday", None),
+        (
+            "Nov 27 20:56:54 n1 systemd-coredump[91]: Process 81 (python3) of user 1000 dumped core.",
+            Some((FailureCause::Crash, Some(81))),
+        ),
+        (
+            "systemd-coredump[91]: Process 81 (python3) of user 1000 terminated abnormally with signal 11/SEGV, processing...",
+            signal(11, Some(81)),
+        ),
+        ("the Process dumped core", None),
+        (
+            "x.spawn.ProcessExitedException: process 3 terminated with signal SIGSEGV",
+            signal(11, None),
+        ),
+        (
+            "ERROR 11-27 20:56:54 x.py:9] Worker VllmWorkerProcess pid 81 died, exit code: -9",
+            signal(9, Some(81)),
+        ),
+        (
+            "2026-11-27 20:56:54.1: F external/xla/xla/x.cc:81] Check failed: a == b",
+            Some((FailureCause::Crash, None)),
+        ),
+        (
+            "F1127 20:56:54.123456   81 x.cc:81] Check failed: a == b",
+            Some((FailureCause::Crash, None)),
+        ),
+        (
+            "W1127 20:56:54.123456   81 x.cc:81] Check failed: a == b",
+            None,
+        ),
+    ] {
+        assert_eq!(failure(line), expected, "{line}");
+    }
+}
+
+#[test]
+fn servers_without_a_port_explain_their_end() {
+    let is_own = |line: &str| match find_ending(line.as_bytes()) {
+        Some(EndingLine::Failed(failure)) => failure.what == FailureCause::OwnState,
+        _ => false,
+    };
+    for (line, expected) in [
+        ("bind: address already in use", true),
+        ("Port 8123 is already in use", true),
+        ("GPU 3 is already in use", false),
+        ("address already in use, trying port 8124", false),
+        (
+            "[W socket.cpp:9] [c10d] x failed to bind to [::]:29511 (errno: 98 - Address already in use).",
+            false,
+        ),
+    ] {
+        assert_eq!(is_own(line), expected, "{line}");
     }
 }
 

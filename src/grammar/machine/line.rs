@@ -36,9 +36,10 @@ impl KernelLine<'_> {
         }
     }
 
-    /// True for a line of another program, which syslog has beside the kernel's.
+    /// True for a line of another program, which syslog has beside the kernel's. The fabric manager reports on NVSwitches.
     pub fn is_of_other_program(&self) -> bool {
-        self.writer.is_some_and(|writer| writer != b"kernel")
+        self.writer
+            .is_some_and(|writer| writer != b"kernel" && writer != b"nv-fabricmanager")
     }
 }
 
@@ -206,6 +207,14 @@ mod tests {
         }
         let other = parse_kernel_line(b"Nov 27 20:56:54 n1 sshd[81]: Accepted publickey").unwrap();
         assert!(other.is_of_other_program() && !other.is_surely_kernel());
+        let fabric = parse_kernel_line(
+            b"Mar 03 18:39:57 n1 nv-fabricmanager[81]: detected NVSwitch fatal error 20034",
+        );
+        assert!(!fabric.unwrap().is_of_other_program());
+        let fabric = parse_kernel_line(
+            b"[Feb 25 2026 13:59:45] [INFO] [tid 81] multicast group 0 is freed.",
+        );
+        assert!(matches!(fabric.unwrap().clock, KernelClock::Wall(_)));
         for none in [
             "",
             "[0] x",

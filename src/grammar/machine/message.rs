@@ -2,7 +2,7 @@
 
 use super::process::{PciAddress, find_pci_address, find_process};
 use super::report::{MachineClass, MachineReport};
-use super::xid::{parse_switch_xid, parse_xid};
+use super::xid::{parse_fabric_report, parse_switch_xid, parse_xid};
 use aho_corasick::AhoCorasick;
 use memchr::memmem;
 use std::sync::LazyLock;
@@ -72,12 +72,13 @@ static FINDER: LazyLock<Option<MessageFinder>> = LazyLock::new(|| {
         .collect();
     let first = |text: &'static str| text.split('*').next().unwrap_or(text);
     let parts = texts.iter().map(|(_, text)| first(text));
-    let parts = AhoCorasick::new([XID, SWITCH_XID].into_iter().chain(parts));
+    let parts = AhoCorasick::new([XID, SWITCH_XID, FABRIC].into_iter().chain(parts));
     parts.ok().map(|parts| MessageFinder { parts, texts })
 });
 
 const XID: &str = "NVRM: Xid";
 const SWITCH_XID: &str = ": SXid";
+const FABRIC: &str = "detected NVSwitch ";
 
 /// Finds the message in a text of the kernel, without its stamp.
 pub fn find_machine_message(text: &[u8]) -> Option<MachineMessage<'_>> {
@@ -88,8 +89,9 @@ pub fn find_machine_message(text: &[u8]) -> Option<MachineMessage<'_>> {
         let number = match hit.pattern().as_usize() {
             0 => parse_xid(rest).map(|(_, report)| report),
             1 => parse_switch_xid(rest),
+            2 => parse_fabric_report(rest),
             part => {
-                let (row, pattern) = finder.texts[part - 2];
+                let (row, pattern) = finder.texts[part - 3];
                 let is_first = found.is_none_or(|known| row < known);
                 if is_first && contains_parts(rest, pattern) {
                     found = Some(row);
@@ -175,6 +177,19 @@ mod tests {
             find_machine_message(minor).unwrap().report.class,
             MachineClass::Harmless
         );
+        for (fabric, class) in [
+            ("non-fatal error 12028", MachineClass::Harmless),
+            ("fatal error 20034", MachineClass::Switch),
+        ] {
+            let text = format!(
+                "[ERROR] [tid 81] detected NVSwitch {fabric} on fid 0 on NVSwitch pci bus id 00000000:c1:00.0 physical id 3 port 61"
+            );
+            let found = find_machine_message(text.as_bytes()).unwrap();
+            assert_eq!(
+                (found.report.class, found.device),
+                (class, Some(PciAddress(0xc1000)))
+            );
+        }
         for none in [
             "",
             "NVRM: loading",

@@ -31,7 +31,7 @@ impl WallTime {
     }
 
     /// Reads the time at the beginning of a text: `2026-11-27T20:56:54.1+00:00`, `2026-11-27 20:56:54`,
-    /// `Nov 27 20:56:54`, `Fri Nov 27 20:56:54 2026`, `1127 20:56:54.1`. Returns the text after it too.
+    /// `Nov 27 20:56:54`, `Nov 27 2026 20:56:54`, `Fri Nov 27 20:56:54 2026`, `1127 20:56:54.1`. Returns the text after it too.
     pub fn parse_prefix(text: &[u8]) -> Option<(WallTime, &[u8])> {
         parse_iso(text)
             .or_else(|| parse_with_month(text))
@@ -97,13 +97,16 @@ fn parse_with_month(text: &[u8]) -> Option<(WallTime, &[u8])> {
     let rest = text[3..].trim_ascii_start();
     let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
     let day = number(rest.get(..digits.min(2))?)?;
-    let (second, rest) = parse_clock(rest.get(digits..)?.strip_prefix(b" ")?)?;
+    let rest = rest.get(digits..)?.strip_prefix(b" ")?;
+    let year_of = |text: &[u8]| i16::try_from(number(text.get(..4)?)?).ok();
+    let early = year_of(rest).filter(|_| rest.get(4) == Some(&b' '));
+    let (second, rest) = parse_clock(&rest[early.map_or(0, |_| 5)..])?;
     let year = rest.strip_prefix(b" ").and_then(|rest| {
-        let year = number(rest.get(..4)?).filter(|_| is_day)?;
-        Some((i16::try_from(year).ok()?, &rest[4..]))
+        let year = year_of(rest).filter(|_| is_day)?;
+        Some((year, &rest[4..]))
     });
     let time = WallTime {
-        year: year.map(|(year, _)| year),
+        year: early.or(year.map(|(year, _)| year)),
         month: i8::try_from(month).ok()?,
         day: i8::try_from(day).ok()?,
         second,
@@ -155,6 +158,7 @@ mod tests {
         for (text, after) in [
             ("Nov 27 20:57:04 n1 kernel: x", 10),
             ("[Fri Nov 27 20:56:44 2026] x", -10),
+            ("[Nov 28 2026 20:56:44] x", SECONDS_PER_DAY - 10),
             ("[rank3]:[E1127 20:57:54.123456 x.cpp:9]", 60),
             ("2026-11-28T20:56:54.5+09:00 n1 kernel: x", SECONDS_PER_DAY),
             ("2026-11-27T20:56:54,123456+00:00 x", 0),

@@ -67,19 +67,36 @@ pub(super) fn parse_switch_xid(text: &[u8]) -> Option<MachineReport> {
     let rest = text.strip_prefix(b" (")?;
     let end = memmem::find(rest, b"): ")?;
     let (rest, number) = dec_u32(&rest[end + 3..]).ok()?;
-    let is_fatal = rest.starts_with(b", Fatal");
-    Some(MachineReport {
-        class: match is_fatal {
-            true => MachineClass::Switch,
-            false => MachineClass::Harmless,
-        },
+    Some(report_of_switch(number, rest.starts_with(b", Fatal")))
+}
+
+/// Reads `non-fatal error 12028 on fid 0 on NVSwitch pci bus id 00000000:c1:00.0 physical id 3 port 61`, the fabric manager's
+/// text after `detected NVSwitch `.
+pub(super) fn parse_fabric_report(text: &[u8]) -> Option<MachineReport> {
+    let (is_fatal, rest) = match text.strip_prefix(b"non-fatal error ") {
+        Some(rest) => (false, rest),
+        None => (true, text.strip_prefix(b"fatal error ")?),
+    };
+    Some(report_of_switch(dec_u32(rest).ok()?.1, is_fatal))
+}
+
+fn report_of_switch(number: u32, is_fatal: bool) -> MachineReport {
+    let (class, means) = match is_fatal {
+        true => (
+            MachineClass::Switch,
+            "a link or a unit of the switch failed",
+        ),
+        false => (
+            MachineClass::Harmless,
+            "an error of the switch that is not fatal",
+        ),
+    };
+    MachineReport {
+        class,
         action: "link",
-        means: match is_fatal {
-            true => "a link or a unit of the switch failed",
-            false => "the switch reports an error that is not fatal",
-        },
+        means,
         number: Some(ReportNumber::SwitchXid(number)),
-    })
+    }
 }
 
 #[cfg(test)]

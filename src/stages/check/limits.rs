@@ -23,3 +23,6 @@ pub(crate) const MAX_PARTS_LISTED: usize = 6;
 
 /// How many errors or warnings of one kind a report shows in full: more fill a screen.
 pub(crate) const MAX_FULL_FINDINGS_OF_A_KIND: usize = 3;
+
+/// Lines of a log without calls whose foreign lines may have stacks of processes: what a person writes about a job.
+pub(crate) const MAX_LINES_WITH_STACKS: u64 = 10_000;

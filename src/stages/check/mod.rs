@@ -189,7 +189,7 @@ impl RecorderInputs {
         let RecorderInputs {
             dumps,
             records,
-            live,
+            mut live,
             machine,
         } = self;
         let before = dumps.names().chain(records.names());
@@ -207,8 +207,11 @@ impl RecorderInputs {
         names.extend(machine.names().cloned());
         machine.merge_machine_findings(first_machine, &seen.found, has_log, findings);
         let first_live = number(seen.inputs.len() + names.len());
-        names.extend(live.names().cloned());
         let is_failed = findings.iter().any(|f| f.severity == Severity::Error);
+        if !is_failed {
+            live.load_stacks_in_texts(seen)?;
+        }
+        names.extend(live.names().cloned());
         let live = live.find_causes(first_live, &seen.found, is_failed);
         for shown in live.causes {
             dumps::merge_shown_finding(findings, Some(shown), Reason::StatesShow, rank);
@@ -335,6 +338,13 @@ fn complete_findings(
         let surest = surest.filter(|_| is_of_process(finding));
         (severity, surest.unwrap_or(sure), first, id)
     });
+    for evidence in findings.iter_mut().flat_map(|f| &mut f.evidence) {
+        if let LineSpot::Line(at) = &mut evidence.at
+            && let Some(account) = seen.accounts.get(at.input as usize)
+        {
+            at.line = account.number_in_file(at.line);
+        }
+    }
     Ok(())
 }
 

@@ -13,12 +13,12 @@ use std::fmt::Write as _;
 
 /// Lines of code that each room may have: without tests, comments and blank lines.
 const ROOMS: [(&str, usize); 27] = [
-    ("src/grammar", 12_650),
+    ("src/grammar", 12_800),
     ("src/synth", 7_400),
     ("src/engine/source", 5_000),
     ("src/engine/members", 1_600),
-    ("src/engine/log", 13_450),
-    ("src/engine/formats", 12_100),
+    ("src/engine/log", 13_550),
+    ("src/engine/formats", 12_150),
     ("src/engine/count", 3_600),
     ("src/engine/filter", 600),
     ("src/engine/output", 4_100),
@@ -39,7 +39,7 @@ const ROOMS: [(&str, usize); 27] = [
     ("src/stages/watch", 2_200),
     ("src/program", 2_000),
     ("src/bin", 2_550),
-    ("src", 123_250),
+    ("src", 123_700),
 ];
 
 /// Reads one figure.

@@ -11,7 +11,7 @@ pub use event::{MachineEvent, MachineMessages};
 use super::ordered;
 use super::{InputFormat, InputHead, ProbeAnswer, Provides};
 use crate::error::Result;
-use crate::grammar::machine::parse_kernel_line;
+use crate::grammar::machine::{KernelClock, parse_kernel_line};
 use crate::source::Input;
 use limits::{MAX_LINE_BYTES, MAX_PROBED_LINES};
 use memchr::memmem;
@@ -23,6 +23,21 @@ pub(super) const KERNEL: InputFormat = InputFormat {
     what: "the kernel's messages (dmesg, syslog, the journal)",
     tells: Provides::MACHINE,
     probe: probe_kernel,
+};
+
+/// The log of NVIDIA's fabric manager.
+pub(super) const FABRIC: InputFormat = InputFormat {
+    what: "the log of NVIDIA's fabric manager",
+    probe: |head| {
+        let read = parse_kernel_line(head.first_line());
+        let is = read.is_some_and(|line| {
+            line.text.starts_with(b"[")
+                && has(line.text, b"] [tid ")
+                && line.clock != KernelClock::None
+        });
+        head.probe_recorder(is)
+    },
+    ..KERNEL
 };
 
 /// What `nvidia-smi` or `dcgmi` prints.

@@ -15,3 +15,6 @@ pub(super) const MAX_RANK_LINE_BYTES: usize = 64;
 
 /// Digits of a rank.
 pub(super) const MAX_RANK_DIGITS: usize = 7;
+
+/// Processes that a label before a stack may count: a job has some thousand.
+pub(super) const MAX_COUNTED_PROCESSES: u32 = 1 << 14;

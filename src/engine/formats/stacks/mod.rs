@@ -133,7 +133,7 @@ pub fn parse_stacks(bytes: &[u8], name: &str) -> ReadStacks {
             }
         }
         _ => {
-            let text = String::from_utf8_lossy(bytes);
+            let text = strip_quotation(&String::from_utf8_lossy(bytes));
             let is_any = |is: &dyn Fn(&str) -> bool| text.lines().any(is);
             let is_py_spy = |line: &str| {
                 py_spy::parse_process_line(line).is_some() || py_spy::is_main_thread_line(line)
@@ -164,6 +164,26 @@ pub fn parse_stacks(bytes: &[u8], name: &str) -> ReadStacks {
         });
     }
     read
+}
+
+/// Strips what a person's text has in front of each line of a stack: blanks, marks of a quotation.
+fn strip_quotation(text: &str) -> String {
+    let is_mark = |c: char| c == '>' || c.is_whitespace();
+    let mut begins = text.lines().filter_map(|line| {
+        let rest = line.trim_start_matches(is_mark);
+        let is_header =
+            py_spy::is_main_thread_line(rest) || faulthandler::parse_thread_line(rest).is_some();
+        is_header.then(|| &line[..line.len() - rest.len()])
+    });
+    match begins.next() {
+        None | Some("") => text.to_owned(),
+        Some(begin) => {
+            let lines = text
+                .lines()
+                .map(|line| line.strip_prefix(begin).unwrap_or(line));
+            lines.collect::<Vec<_>>().join("\n")
+        }
+    }
 }
 
 /// Reads the stacks of an input.
@@ -197,6 +217,13 @@ mod tests {
             read.processes.iter().map(|p| p.rank).collect::<Vec<_>>(),
             [None, None]
         );
+    }
+
+    #[test]
+    fn quoted_stacks_are_read() {
+        let text = "it hangs:\n> Thread 603 (idle): \"MainThread\"\n>     f (a.py:1)\n>     g (a.py:2)\nwhy?\n";
+        let read = parse_stacks(text.as_bytes(), "");
+        assert_eq!(read.processes[0].threads[0].frames.len(), 2);
     }
 
     #[test]

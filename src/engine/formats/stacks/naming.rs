@@ -1,6 +1,6 @@
 //! The rank of a process, by the name of its file or by a line before its stacks.
 
-use super::limits::{MAX_RANK_DIGITS, MAX_RANK_LINE_BYTES};
+use super::limits::{MAX_COUNTED_PROCESSES, MAX_RANK_DIGITS, MAX_RANK_LINE_BYTES};
 
 /// Finds the rank in the name of a file: `rank3`, `rank_3`, or the last number in `stack.3.txt`. A number that is
 /// the process id is none, and one that begins the name may be the number of anything.
@@ -40,6 +40,21 @@ fn find_named_rank(text: &str) -> Option<u32> {
     None
 }
 
+/// Finds the number of processes in a person's label before a stack: `6 processes are in:`, `2 of them:`.
+pub(super) fn find_count_in_label(line: &str) -> Option<u32> {
+    let label = line
+        .trim_end()
+        .trim_end_matches(['*', '`'])
+        .strip_suffix(':')?;
+    let words: Vec<&str> = label.split([' ', '(']).collect();
+    let counted = words.windows(2).find_map(|pair| {
+        let begins = ["process", "procs", "rank", "worker", "GPU", "of"];
+        let is_noun = begins.iter().any(|noun| pair[1].starts_with(noun));
+        pair[0].parse::<u32>().ok().filter(|_| is_noun)
+    });
+    counted.filter(|count| (2..=MAX_COUNTED_PROCESSES).contains(count))
+}
+
 fn parse_rank(text: &str) -> Option<u32> {
     let is_short = text.len() <= MAX_RANK_DIGITS && text.bytes().all(|b| b.is_ascii_digit());
     is_short.then(|| text.parse().ok())?
@@ -66,5 +81,20 @@ mod tests {
         }
         assert_eq!(find_rank_in_line("=== rank 3 ==="), Some(3));
         assert_eq!(find_rank_in_line("Thread 603 (idle)"), None);
+    }
+
+    #[test]
+    fn a_label_counts_processes() {
+        for (line, count) in [
+            ("6 processes are in:", Some(6)),
+            ("**The other 3 ranks:**", Some(3)),
+            ("2 of them:", Some(2)),
+            ("on node 4 (7 workers):", Some(7)),
+            ("6 processes are in train", None),
+            ("after 900 steps:", None),
+            ("99999999 processes:", None),
+        ] {
+            assert_eq!(find_count_in_label(line), count, "{line}");
+        }
     }
 }

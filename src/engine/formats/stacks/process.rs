@@ -15,6 +15,8 @@ pub struct ProcessStacks {
     pub main: Option<usize>,
     /// The line at which they begin, from 0.
     pub line: u64,
+    /// Other processes with the same stacks, which a person's text only counts.
+    pub others: u32,
 }
 
 /// The stack of a thread.

@@ -9,7 +9,7 @@ use serde::Deserialize;
 /// main threads are those of processes.
 pub(super) fn read_py_spy(text: &str) -> Vec<ProcessStacks> {
     let mut all: Vec<ProcessStacks> = Vec::new();
-    let mut rank = None;
+    let (mut rank, mut counted) = (None, 0_u32);
     // The next frame belongs to the last thread of each of these processes.
     let mut open = 0..0;
     let mut has_frames = true;
@@ -22,6 +22,7 @@ pub(super) fn read_py_spy(text: &str) -> Vec<ProcessStacks> {
             _ => own.and_then(|thread| thread.os_id),
         });
         if let Some(pid) = pid {
+            counted = counted.saturating_sub(1);
             all.push(ProcessStacks {
                 pid: Some(pid),
                 rank: rank.take(),
@@ -38,6 +39,9 @@ pub(super) fn read_py_spy(text: &str) -> Vec<ProcessStacks> {
             }
         } else if let Some(frame) = parse_frame_line(line) {
             has_frames = true;
+            if let Some(last) = all.last_mut() {
+                last.others += std::mem::take(&mut counted);
+            }
             for process in &mut all[open.clone()] {
                 if let Some(thread) = process.threads.last_mut() {
                     thread.add_frame(frame.clone());
@@ -47,6 +51,9 @@ pub(super) fn read_py_spy(text: &str) -> Vec<ProcessStacks> {
             has_frames = true;
             if pid.is_none() && !line.starts_with(' ') {
                 rank = naming::find_rank_in_line(line).or(rank);
+            }
+            if !line.is_empty() && !line.starts_with("```") {
+                counted = naming::find_count_in_label(line).unwrap_or(0);
             }
         }
     }
@@ -229,6 +236,15 @@ mod tests {
             told,
             expected.map(|(pid, rank, frames, threads)| (Some(pid), rank, frames, threads))
         );
+    }
+
+    #[test]
+    fn a_label_has_the_number_of_processes_with_a_stack() {
+        let text = "On each node 6 processes are in:\n\n```\nThread 71 (active): \"MainThread\"\n    train (train.py:9)\n```\n\
+            and 2 of them:\nThread 72 (idle): \"MainThread\"\nThread 73 (idle): \"MainThread\"\n    get (queue.py:179)\n";
+        let all = read_py_spy(text);
+        let told: Vec<_> = all.iter().map(|one| (one.pid, one.others)).collect();
+        assert_eq!(told, [(Some(71), 5), (Some(72), 0), (Some(73), 0)]);
     }
 
     #[test]

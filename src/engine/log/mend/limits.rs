@@ -84,3 +84,15 @@ pub(super) const TAGGED_READ_BYTES: usize = 64 << 10;
 
 /// The length of the stamp that `--timestamp-output` puts in front of a tag, `Fri Nov 27 03:59:14 2026`.
 pub(super) const TAG_STAMP_BYTES: usize = 24;
+
+/// First bytes of a log that decide whether its newest line is the first.
+pub(super) const UPSIDE_DOWN_HEAD_BYTES: usize = 16 << 10;
+
+/// First bytes of a line in which its stamp is looked for: a level or a host may be in front.
+pub(super) const STAMP_SEARCH_BYTES: usize = 96;
+
+/// Lines with an earlier stamp than the line before: clocks of several hosts make a few.
+pub(super) const MIN_DESCENTS: u32 = 8;
+
+/// The longest log that is turned, which takes twice as much memory. What a console exports is shorter.
+pub(super) const MAX_TURNED_BYTES: usize = 64 << 20;

@@ -10,3 +10,4 @@ pub mod blocks;
 mod limits;
 mod tagged;
 pub mod torn;
+mod upside_down;

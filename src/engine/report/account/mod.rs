@@ -147,6 +147,8 @@ account! {
     pub broken: Option<UnpackDamage>,
     /// The last line has no end.
     pub is_open: bool,
+    /// The log had its newest line first; lines are numbered as they were read.
+    pub is_turned: bool,
     /// The last line is NCCL's and has neither an end nor all that belongs on it: the log is still
     /// written, or was cut. It is of [`LineClass::Other`].
     pub is_unfinished: bool,
@@ -203,6 +205,22 @@ impl Account {
             ..Account::default()
         };
         *self == numbers
+    }
+
+    /// Notes that the log had its newest line first.
+    pub fn note_turned(&mut self) {
+        self.is_turned = true;
+        self.remarks.push(
+            "its newest line is the first, as the stamps show: it was read from its last line to its first".to_owned(),
+        );
+    }
+
+    /// Returns the line's number in the file, from 0, by its number as it was read.
+    pub fn number_in_file(&self, line: u64) -> u64 {
+        match self.is_turned {
+            true => self.lines.saturating_sub(line + 1),
+            false => line,
+        }
     }
 
     /// Counts the lines that were joined before they were read as repaired, and the lines with a

@@ -18,6 +18,8 @@ mod wait_functions;
 
 use super::dumps::ShownFinding;
 use super::finding::{Confidence, Finding, Kind, Severity};
+use super::limits::MAX_LINES_WITH_STACKS;
+use super::walk::CheckGathered;
 use crate::error::Result;
 use crate::formats::ras::{self, RasSnapshot};
 use crate::formats::stacks::{self, ProcessStacks};
@@ -114,6 +116,32 @@ impl LiveStates {
         Ok(())
     }
 
+    /// Reads stacks among the lines of short texts, as in a report on a job that hangs.
+    ///
+    /// # Errors
+    /// An input cannot be read.
+    pub(super) fn load_stacks_in_texts(&mut self, seen: &CheckGathered) -> Result<()> {
+        for (account, number) in seen.accounts.iter().zip(0..) {
+            let may_have = account.calls == 0 && account.foreign > 1;
+            if !may_have || account.lines > MAX_LINES_WITH_STACKS {
+                continue;
+            }
+            let Ok(input) = seen.open_input(number) else {
+                continue;
+            };
+            let mut read = stacks::load_stacks(&input)?.processes;
+            read.retain(|of| of.main_thread().is_some_and(|main| !main.frames.is_empty()));
+            if !read.is_empty() {
+                let input = self.next_input(input.name());
+                let numbered = read
+                    .into_iter()
+                    .map(|process| NumberedStacks { input, process });
+                self.stacks.extend(numbered);
+            }
+        }
+        Ok(())
+    }
+
     /// Finds what the states show; their inputs' numbers begin with `first`. `is_failed` means that other inputs
     /// report a failure.
     pub(super) fn find_causes(
@@ -166,17 +194,21 @@ fn collect_stacks<'s>(
         let Some(main) = of.process.main_thread() else {
             continue;
         };
+        let mut next_unnamed = || {
+            unnamed += 1;
+            LiveProcess::Unnamed(unnamed)
+        };
         let process = names
             .find_stack(of.process.rank, of.process.pid)
-            .unwrap_or_else(|| {
-                unnamed += 1;
-                LiveProcess::Unnamed(unnamed)
-            });
+            .unwrap_or_else(&mut next_unnamed);
         let new = LiveStack {
             main,
             input: of.input,
             is_unchanged: None,
         };
+        for _ in 0..of.process.others {
+            stacks.insert(next_unnamed(), LiveStack { ..new });
+        }
         match stacks.entry(process) {
             std::collections::btree_map::Entry::Vacant(free) => _ = free.insert(new),
             std::collections::btree_map::Entry::Occupied(mut known) => {

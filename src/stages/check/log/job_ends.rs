@@ -146,7 +146,7 @@ impl JobEnds {
             }
             Some(end) => {
                 self.note_ending(end, at, line);
-                matches!(end, EndingLine::Failed(failure) if failure.what == FailureCause::Nccl)
+                matches!(end, EndingLine::Failed(failure) if failure.what.is_of_surroundings())
             }
         }
     }

@@ -41,6 +41,13 @@ pub(crate) fn add_nothing_to_check(
         for open in findings.extract_if(.., |f| is_open(f) && !has_made) {
             nothing.why = format!("{}; {}", nothing.why, open.says);
         }
+        // A remark of NCCL's is all that there is to know.
+        let warned = findings
+            .iter()
+            .find(|f| f.kind.is_warn() && seen.lines.informs.is_none());
+        if let Some(warned) = warned {
+            nothing.says = format!("{}: {}", nothing.says, warned.says);
+        }
         findings.push(nothing);
     }
 }

@@ -282,15 +282,17 @@ fn kind_of_class(class: MachineClass) -> Kind {
     }
 }
 
-/// The finding where the messages of machines are all that could be judged, and show no fault.
-pub(super) fn nothing_found() -> Finding {
+/// The finding where the messages of machines are all that could be judged, and show no fault; `notes` are what they have.
+pub(super) fn nothing_found(notes: &[Finding]) -> Finding {
+    let note = notes.iter().find(|f| f.severity == Severity::Note);
+    let note = note.map_or(String::new(), |note| format!(", but {}", note.says));
     Finding {
         why: "what explains the end of a job is an error of a GPU, a link, PCIe or memory, or a process that was killed".to_owned(),
         advice: "check the job's log together with the messages of all its hosts".to_owned(),
         ..Finding::of_kind(
             Kind::NotChecked,
             Confidence::High,
-            "not judged: the messages of the machine show no fault of a GPU, a link or memory".to_owned(),
+            format!("not judged: the messages of the machine show no fault of a GPU, a link or memory{note}"),
         )
     }
 }

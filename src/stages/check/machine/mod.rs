@@ -99,7 +99,7 @@ impl MachineInputs {
         let mut own = judge.find_messages(&self.events);
         let is_wrong = |f: &Finding| f.severity == Severity::Error;
         if !has_log && !own.iter().any(is_wrong) {
-            own.push(findings::nothing_found());
+            own.push(findings::nothing_found(&own));
         }
         findings.append(&mut own);
     }

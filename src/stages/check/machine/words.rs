@@ -37,13 +37,16 @@ pub(super) fn describe_message(
         MachineClass::Link | MachineClass::Engine => format!("{} has an error: {means}", gpu()),
         MachineClass::Program => format!("{} made an error on its GPU: {means}", process()),
         MachineClass::Slow => format!("{} is slow: {means}", gpu()),
-        MachineClass::Switch => format!("an NVSwitch{} of {} failed: {means}", device(), host()),
+        MachineClass::Switch => format!("{} failed: {means}", name_switch(of, &device(), &host())),
         MachineClass::Oom => format!("{} was killed: {means}", process()),
         MachineClass::Crash => format!("{} crashed: {means}", process()),
         MachineClass::Hung => format!("{} hangs: {means}", process()),
         MachineClass::Nic | MachineClass::Up => format!("a NIC{} of {}: {means}", device(), host()),
         MachineClass::Pcie | MachineClass::Ram => {
             format!("{} reports: {means}{}", host(), device())
+        }
+        MachineClass::Harmless if matches!(report.number, Some(ReportNumber::SwitchXid(_))) => {
+            format!("{} reports: {means}", name_switch(of, &device(), &host()))
         }
         MachineClass::Follows | MachineClass::Harmless if is_of_gpu(of) => {
             format!("{} reports: {means}", gpu())
@@ -56,6 +59,20 @@ pub(super) fn describe_message(
         1 => says,
         n => format!("{says} ({})", number_of_times(n)),
     }
+}
+
+/// `port 61 of an NVSwitch (0000:c1:00) of host n1`; the kernel has the port as `Link 61`.
+fn name_switch(of: &NumberedEvent, device: &str, host: &str) -> String {
+    let text = String::from_utf8_lossy(&of.event.text);
+    let port = [" port ", ", Link "].iter().find_map(|word| {
+        let (_, rest) = text.rsplit_once(word)?;
+        rest.split(|c: char| !c.is_ascii_digit())
+            .next()?
+            .parse::<u32>()
+            .ok()
+    });
+    let port = port.map_or(String::new(), |port| format!("port {port} of "));
+    format!("{port}an NVSwitch{device} of {host}")
 }
 
 fn is_of_gpu(of: &NumberedEvent) -> bool {

@@ -1,6 +1,6 @@
 //! Words for processes and jobs that failed or were ended.
 
-use crate::grammar::ending::{FATAL_PYTHON_ERROR, FailureCause};
+use crate::grammar::ending::{EndSignal, FailureCause, find_crash_report};
 use crate::members::SpeakerProcess;
 use crate::stages::check::finding::{DeadRanks, Kind};
 use crate::stages::check::log::job_end_lines::ReportedFailure;
@@ -15,6 +15,10 @@ pub(in crate::stages::check) fn describe_outside_end(end: &ReportedFailure) -> S
         _ if end.what == FailureCause::Interrupted => {
             "the job was interrupted (SIGINT, Ctrl-C)".to_owned()
         }
+        _ if end.what == FailureCause::Signal(15) => format!(
+            "{} was ended from outside by SIGTERM: the launcher, the scheduler or a person sent it",
+            name_failed_process(None, end.rank, end.pid, end.host.as_deref())
+        ),
         _ if words.is_empty() => "the job was ended from outside".to_owned(),
         Some((at, why)) => format!(
             "the scheduler cancelled the job at {at}: {}",
@@ -89,63 +93,32 @@ impl DeadRanks {
 
 /// `signal 9 (SIGKILL)`.
 fn describe_signal(number: i32) -> String {
-    let name = match number {
-        4 => "SIGILL",
-        6 => "SIGABRT",
-        7 => "SIGBUS",
-        8 => "SIGFPE",
-        9 => "SIGKILL",
-        11 => "SIGSEGV",
-        _ => return format!("signal {number}"),
-    };
-    format!("signal {number} ({name})")
+    match EndSignal::of_number(number) {
+        Some(signal) => format!("signal {number} ({})", signal.name),
+        None => format!("signal {number}"),
+    }
 }
 
-/// Words of exceptions, each with the advice. An exception of another kind is its process's own.
-const EXCEPTION_ADVICE: [(&[&str], &str); 4] = [
-    (
-        &["Timed out", "timed out", "Timeout", "timeout"],
-        "this process timed out while it waited for others: look at the ranks that did not arrive, and at their traceback",
-    ),
-    (
-        &[
-            "mismatch between collectives",
-            "running inconsistent collective",
-        ],
-        "compare the branches of the program that lead these ranks to different calls",
-    ),
-    (
-        &["undefined symbol: nccl"],
-        "the NCCL library that is loaded is older than the program needs: look for a second libnccl.so.2 \
-         (LD_LIBRARY_PATH, another package of NCCL), as ldd shows it",
-    ),
-    (
-        &[
-            "CUDA error",
-            "device-side assert",
-            "stream synchronize failed",
-        ],
-        "an error of the GPU is reported to a later call: run with CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer to find \
-         where it arises",
-    ),
-];
-
+/// Returns the advice of the first row of the table that has words of an exception. One of another kind is its process's own.
 fn advise_by_exception(says: &[u8]) -> &'static str {
-    let has = |word: &&str| memchr::memmem::find(says, word.as_bytes()).is_some();
-    let known = EXCEPTION_ADVICE
-        .iter()
-        .find(|(words, _)| words.iter().any(&has));
-    known.map_or(
-        "look at its traceback; errors of other ranks after it may only follow from it",
-        |(_, advice)| advice,
-    )
+    let mut rows = include_str!("exceptions.txt").split("\n\n").skip(1);
+    let has = |line: &str| {
+        let words = line.strip_prefix("text ");
+        words.is_some_and(|words| memchr::memmem::find(says, words.as_bytes()).is_some())
+    };
+    let known = rows.find(|row| row.lines().any(has));
+    let advice = known.and_then(|row| row.lines().find_map(|line| line.strip_prefix("do ")));
+    advice
+        .unwrap_or("look at its traceback; errors of other ranks after it may only follow from it")
 }
 
-/// Quotes the line of a crash, without what a program printed in front of the report of Python or Abseil.
+/// Quotes the line of a crash, without what a program printed in front of the report.
 fn quote_crash(failure: &ReportedFailure) -> String {
+    if let Some(report) = find_crash_report(&failure.line.text) {
+        return quote_text(report);
+    }
     let text = failure.line.quote();
-    let begins = [FATAL_PYTHON_ERROR, "*** SIG"];
-    let at = begins.iter().find_map(|words| text.find(words));
+    let at = text.find("*** SIG");
     text[at.unwrap_or_default()..].to_owned()
 }
 

@@ -25,17 +25,22 @@ mod writers;
 
 use crate::log::mend::limits::{HEADER_SEARCH_BYTES, MAX_SEAM_TRIES, REJOIN_WINDOW_BYTES};
 use crate::log::mend::tagged::{TaggedReader, is_tagged};
+use crate::log::mend::upside_down::{TurningReader, is_upside_down};
 use crate::source::{FillEnd, LineRejoiner, RejoinCountsSlot, fill_until_idle};
 use block_detection::{BlockVerdict, is_blocks, judge_block_writes, whole_lines_length};
 use joiner::BlockJoiner;
 use memchr::memrchr;
 use std::io::{self, Read};
+use std::sync::Arc;
 
-/// The way in which [`source`](crate::source) joins the lines of a log: first those that a
+/// The way in which [`source`](crate::source) puts the lines of a log in order and joins them: first those that a
 /// launcher's tags cut, then those that buffers cut.
 pub const BLOCK_REJOINER: LineRejoiner = LineRejoiner {
-    may_be_cut: |bytes| is_tagged(bytes) || is_blocks(bytes),
-    reader: |inner, found| Box::new(BlockRejoinReader::new(TaggedReader::new(inner), found)),
+    may_be_cut: |bytes| is_tagged(bytes) || is_blocks(bytes) || is_upside_down(bytes),
+    reader: |inner, found| {
+        let turned = TurningReader::new(inner, Arc::clone(&found));
+        Box::new(BlockRejoinReader::new(TaggedReader::new(turned), found))
+    },
 };
 
 /// A log in blocks as its processes wrote it, line by line; any other log as it is.

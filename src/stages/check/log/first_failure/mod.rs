@@ -49,6 +49,18 @@ struct JobAttempt {
     outlived: bool,
 }
 
+/// What explains later failures of an attempt.
+struct AttemptAlarms {
+    /// The first line by which NCCL failed, a peer was lost or ranks timed out.
+    lost: Option<FirstReportLine>,
+    /// That, or the first line with a process's own state.
+    stated: Option<FirstReportLine>,
+    /// The ranks to which others lost their connection.
+    closers: BTreeSet<u32>,
+    /// HCCL reports an error.
+    has_hccl: bool,
+}
+
 impl JobAttempt {
     /// Lowers the severity of the attempt's failure if the job went on.
     fn judge_outcome(&self, mut finding: Finding, uncaught: bool) -> Finding {
@@ -315,51 +327,86 @@ impl<'a> FailureEvidence<'a> {
         timeouts.any(|w| w.at.input == f.line.at.input && w.at < f.line.at)
     }
 
+    /// The finding on processes that SIGTERM ended, where no line reports anything else.
+    fn find_termination(&self, failures: &[ReportedFailure]) -> Option<Finding> {
+        let is_end = |f: &ReportedFailure| {
+            matches!(f.what, FailureCause::Signal(15) | FailureCause::Repeated)
+        };
+        let is_all = self.alarm.is_none() && failures.iter().all(is_end);
+        let first = failures.iter().find(|f| f.what != FailureCause::Repeated)?;
+        is_all.then(|| self.ended_from_outside(first))
+    }
+
+    fn find_alarms(&self, failures: &[ReportedFailure]) -> AttemptAlarms {
+        let first_of = |is: fn(FailureCause) -> bool| {
+            let first = failures.iter().find(|f| is(f.what));
+            self.alarm.into_iter().chain(first.map(|f| f.line.at)).min()
+        };
+        AttemptAlarms {
+            lost: first_of(|what| what == FailureCause::Nccl),
+            stated: first_of(FailureCause::is_of_surroundings),
+            closers: setup::ranks_that_closed(failures),
+            has_hccl: self
+                .watched
+                .iter()
+                .any(|w| matches!(w.what, Watch::Hccl(_))),
+        }
+    }
+
+    /// True for a failure of a process that is no consequence of another line of its attempt.
+    fn is_own_failure(
+        &self,
+        f: &ReportedFailure,
+        failures: &[ReportedFailure],
+        alarms: &AttemptAlarms,
+    ) -> bool {
+        // A process that lost a peer, or timed out, is taken down after it; an exception has its own reason.
+        let alarm = match f.what {
+            FailureCause::Exception => alarms.lost,
+            _ => alarms.stated,
+        };
+        let is_closer = f.rank.is_some_and(|rank| alarms.closers.contains(&rank));
+        let taken = !is_closer
+            && alarm.is_some_and(|alarm| {
+                alarm < f.line.at || f.what == FailureCause::Crash && is_next_line(f.line.at, alarm)
+            });
+        let memory = || memmem::find(&f.says, b"OutOfMemory").is_some();
+        // A process that reports a lost peer outlived it, so its own end is a consequence.
+        let outlived = || {
+            let lost = |other: &ReportedFailure| {
+                other.what == FailureCause::Nccl
+                    && other.line.at < f.line.at
+                    && other.rank == f.rank
+            };
+            f.rank.is_some() && failures.iter().any(lost)
+        };
+        match f.what {
+            FailureCause::Cancelled
+            | FailureCause::Interrupted
+            | FailureCause::Repeated
+            | FailureCause::Nccl
+            | FailureCause::OwnState
+            | FailureCause::Signal(15) => false,
+            FailureCause::Signal(6)
+            | FailureCause::Exit(_)
+            | FailureCause::Unstated
+            | FailureCause::Crash => !taken && !f.listed,
+            FailureCause::Exception => {
+                (!taken || memory()) && !(alarms.has_hccl && f.reports_device())
+            }
+            // A launcher kills the others after a rank that timed out.
+            FailureCause::Signal(9) if self.timed_out_before(f) => false,
+            FailureCause::Signal(_) => !f.listed && !outlived(),
+            FailureCause::OutOfMemory => !f.listed,
+            FailureCause::Gpu(_) | FailureCause::Host => true,
+        }
+    }
+
     fn find_cause_of_attempt(&self, attempt: &JobAttempt) -> Option<Finding> {
         let failures = &attempt.failures;
         let first = failures.iter().find(|f| f.what != FailureCause::Repeated)?;
-        let lost = failures
-            .iter()
-            .find(|f| f.what == FailureCause::Nccl)
-            .map(|f| f.line.at);
-        let alarm = self.alarm.into_iter().chain(lost).min();
-        let mut watched = self.watched.iter();
-        let has_hccl = watched.any(|w| matches!(w.what, Watch::Hccl(_)));
-        let is_own = |f: &&ReportedFailure| {
-            // A process that lost a peer, or timed out, is taken down after it.
-            let taken = alarm.is_some_and(|alarm| {
-                alarm < f.line.at || f.what == FailureCause::Crash && is_next_line(f.line.at, alarm)
-            });
-            let memory = || memmem::find(&f.says, b"OutOfMemory").is_some();
-            // A process that reports a lost peer outlived it, so its own end is a consequence.
-            let outlived = || {
-                let lost = |other: &ReportedFailure| {
-                    other.what == FailureCause::Nccl
-                        && other.line.at < f.line.at
-                        && other.rank == f.rank
-                };
-                f.rank.is_some() && failures.iter().any(lost)
-            };
-            match f.what {
-                FailureCause::Cancelled
-                | FailureCause::Interrupted
-                | FailureCause::Repeated
-                | FailureCause::Nccl
-                | FailureCause::Signal(15) => false,
-                FailureCause::Signal(6)
-                | FailureCause::Exit(_)
-                | FailureCause::Unstated
-                | FailureCause::Crash => !taken && !f.listed,
-                FailureCause::Exception => {
-                    (!taken || memory()) && !(has_hccl && f.reports_device())
-                }
-                // A launcher kills the others after a rank that timed out.
-                FailureCause::Signal(9) if self.timed_out_before(f) => false,
-                FailureCause::Signal(_) => !f.listed && !outlived(),
-                FailureCause::OutOfMemory => !f.listed,
-                FailureCause::Gpu(_) | FailureCause::Host => true,
-            }
-        };
+        let alarms = self.find_alarms(failures);
+        let is_own = |f: &&ReportedFailure| self.is_own_failure(f, failures, &alarms);
         if first.is_outside_end() {
             return Some(self.ended_from_outside(first));
         }
@@ -378,7 +425,9 @@ impl<'a> FailureEvidence<'a> {
                 own.iter().find(is_better).unwrap_or(first)
             });
         let Some(&cause) = of_hardware.or(first) else {
-            return Some(attempt.judge_outcome(self.find_setup_failure(failures)?, false));
+            let found = self.find_setup_failure(failures);
+            let found = found.or_else(|| self.find_termination(failures))?;
+            return Some(attempt.judge_outcome(found, false));
         };
         // The launcher has the rank of an exception without one, and the process of a rank.
         let same = |f: &&ReportedFailure| {

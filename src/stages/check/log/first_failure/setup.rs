@@ -2,7 +2,7 @@
 //! did not reach it.
 
 use super::FailureEvidence;
-use crate::grammar::ending::{FailureCause, SetupFailure, find_setup_failure};
+use crate::grammar::ending::{SetupFailure, find_setup_failure};
 use crate::grammar::token::dec_u32;
 use crate::stages::check::finding::{About, Confidence, Finding, Kind, Reason};
 use crate::stages::check::log::job_end_lines::ReportedFailure;
@@ -64,17 +64,36 @@ impl SetupTexts {
 const LOOK_AT_OUTPUT: &str =
     "its own output, whether it waits for a download or an input, a stack (py-spy dump)";
 
+/// The lines among `failures` by which a process was not set up, each with the part that failed.
+fn setup_failures(
+    failures: &[ReportedFailure],
+) -> impl Iterator<Item = (&ReportedFailure, SetupFailure<'_>)> {
+    let all = failures.iter().filter(|f| f.what.is_of_surroundings());
+    all.filter_map(|f| {
+        let what = find_setup_failure(&f.says);
+        Some((f, what.or_else(|| find_setup_failure(&f.line.text))?))
+    })
+}
+
+/// The ranks to which others lost their connection, where that is all that the lines report: how such a rank ended is no
+/// consequence of it.
+pub(super) fn ranks_that_closed(failures: &[ReportedFailure]) -> BTreeSet<u32> {
+    let is_told = |(_, what): (&ReportedFailure, SetupFailure<'_>)| !is_consequence(what);
+    if setup_failures(failures).any(is_told) {
+        return BTreeSet::new();
+    }
+    let lost = setup_failures(failures).filter_map(|(_, what)| match what {
+        SetupFailure::PeerLost { from, .. } => from,
+        _ => None,
+    });
+    lost.collect()
+}
+
 impl FailureEvidence<'_> {
     /// The finding on the processes among `failures` that could not set up a process group.
     pub(super) fn find_setup_failure(&self, failures: &[ReportedFailure]) -> Option<Finding> {
-        let all = failures.iter().filter(|f| f.what == FailureCause::Nccl);
-        let all = all.filter_map(|f| {
-            let what = find_setup_failure(&f.says);
-            Some((f, what.or_else(|| find_setup_failure(&f.line.text))?))
-        });
-        let all: Vec<_> = all
-            .filter(|(f, what)| self.is_setup_cause(f, *what))
-            .collect();
+        let all = setup_failures(failures).filter(|(f, what)| self.is_setup_cause(f, *what));
+        let all: Vec<_> = all.collect();
         // A lost connection follows from what others report.
         let telling = all.iter().find(|(_, what)| !is_consequence(*what));
         let &(first, what) = telling.or(all.first())?;
@@ -98,6 +117,16 @@ impl FailureEvidence<'_> {
                     .iter()
                     .filter(|(_, what)| matches!(what, SetupFailure::Peer(_)));
                 describe_peer_wait(&all.filter_map(|(f, _)| f.rank).collect(), time)
+            }
+            SetupFailure::Port {
+                port: None,
+                is_store,
+            } => {
+                let port = all.iter().find_map(|(_, what)| match what {
+                    SetupFailure::Port { port, .. } => *port,
+                    _ => None,
+                });
+                describe_setup_failure(SetupFailure::Port { port, is_store }, first.rank)
             }
             what => describe_setup_failure(what, first.rank),
         };
@@ -139,7 +168,7 @@ impl FailureEvidence<'_> {
 fn is_consequence(what: SetupFailure<'_>) -> bool {
     matches!(
         what,
-        SetupFailure::StoreLost | SetupFailure::Value | SetupFailure::PeerLost
+        SetupFailure::StoreLost | SetupFailure::Value | SetupFailure::PeerLost { .. }
     )
 }
 
@@ -164,13 +193,18 @@ fn describe_setup_failure(what: SetupFailure<'_>, rank: Option<u32>) -> SetupTex
                     .to_owned(),
             )
         }
-        SetupFailure::Port(port) => {
-            let port = port.map_or("the port".to_owned(), |port| format!("port {port}"));
+        SetupFailure::Port { port, is_store } => {
+            let port = port.map_or("its port".to_owned(), |port| format!("port {port}"));
+            let (why, option) = match is_store {
+                true => (" for the job's store", "MASTER_PORT, --master-port"),
+                false => (": the address is in use", "the server's option, mostly --port"),
+            };
             text(
-                format!("{who} could not listen at {port} for the job's store"),
-                "end the processes of an earlier run, or choose another port (MASTER_PORT, --master-port): \
-                 another process mostly has it (ss -tlnp)"
-                    .to_owned(),
+                format!("{who} could not listen at {port}{why}"),
+                format!(
+                    "end the processes of an earlier run, or choose another port ({option}): another process \
+                     mostly has it (ss -tlnp)"
+                ),
             )
         }
         SetupFailure::Nodes => text(
@@ -189,10 +223,20 @@ fn describe_setup_failure(what: SetupFailure<'_>, rank: Option<u32>) -> SetupTex
                 .to_owned(),
         ),
         SetupFailure::Barrier(list) => describe_late_barrier(list),
-        SetupFailure::PeerLost => text(
-            format!("{who} lost its connection to another process (Gloo), which ended or closed it"),
-            "look for the first failure among the other processes".to_owned(),
-        ),
+        SetupFailure::PeerLost { of, from } => {
+            let (peer, look) = match from {
+                Some(rank) => (format!("rank {rank}"), format!("look at rank {rank} first: {LOOK_AT_OUTPUT}")),
+                None => (
+                    "another process".to_owned(),
+                    "look for the first failure among the other processes".to_owned(),
+                ),
+            };
+            SetupTexts::new(
+                format!("{who} lost its connection to {peer} ({of}), which ended or closed it"),
+                from,
+                look,
+            )
+        }
         SetupFailure::Value => text(
             format!("{who} waited at the job's store for another process until the time was up"),
             format!("look at the processes that did not come there: {LOOK_AT_OUTPUT}"),

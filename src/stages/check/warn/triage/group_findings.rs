@@ -166,6 +166,10 @@ impl GroupJudgement {
         let first = group.first();
         let on = &self.on;
         match group.known {
+            // A vague meaning needs the words.
+            Some(known) if known.sure == Confidence::Low && is_own(group) => {
+                format!("{}: {on}: {}", known.means, quote_text(first.nccl_text()))
+            }
             Some(known) => format!("{}: {on}", known.means),
             None => {
                 let area = first.source_file().and_then(find_source_area);

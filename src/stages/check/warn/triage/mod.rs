@@ -125,7 +125,15 @@ pub(crate) fn triage_warnings(
         // Programs repeat NCCL's last WARN: they add nothing where NCCL's own lines have the cause.
         let relayed = all.relayed_in_order();
         let relayed = relayed.map(|(body, seen)| meanings.look_up(None, body, seen));
-        seen.extend(relayed.filter(ProcessWarning::may_be_failure));
+        // What a program prints of its own state is no failure where it goes on.
+        let is_last = |warning: &ProcessWarning<'_>| {
+            let is_own = warning
+                .seen
+                .relayed_by
+                .is_some_and(|program| program.is_own);
+            !is_own || all.ends.is_idle_after(warning.seen.last)
+        };
+        seen.extend(relayed.filter(|warning| warning.may_be_failure() && is_last(warning)));
         seen.sort_by_key(|warning| warning.seen.first);
     }
     let triage = Triage {
