@@ -28,6 +28,16 @@ pub(super) fn read_traceback<'a>(before: &'a [u8], _: &'a [u8]) -> Option<Ending
     Some(EndingLine::Traceback(process_of_line(before)))
 }
 
+/// `Exception ignored in atexit callback`, `Task exception was never retrieved` of asyncio.
+pub(super) fn read_ignored<'a>(before: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
+    Some(EndingLine::Ignored(process_of_line(before)))
+}
+
+/// `The above exception was the direct cause of the following exception:`.
+pub(super) fn read_chained<'a>(before: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
+    Some(EndingLine::Chained(process_of_line(before)))
+}
+
 /// Exceptions of launchers, without `Error` or `Exception`: a process that they started failed.
 const LAUNCHER_EXCEPTIONS: [&[u8]; 3] = [b"ChildFailed", b"CalledProcess", b"ProcessExited"];
 
@@ -99,6 +109,20 @@ pub(super) fn read_exception<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<E
         who: process_of_line(&before[..begin]),
         says: &before[begin..],
     }))
+}
+
+/// `triton.runtime.errors.OutOfResources: ...`: by its module it is one, whatever its name.
+pub(super) fn read_exception_of_module<'a>(
+    before: &'a [u8],
+    behind: &'a [u8],
+) -> Option<EndingLine<'a>> {
+    let name = behind.iter().take_while(|b| b.is_ascii_alphanumeric());
+    let (name, text) = behind.split_at(name.count());
+    let is_class = name.first().is_some_and(u8::is_ascii_uppercase);
+    let is_read = name.ends_with(b"Error") || name.ends_with(b"Exception");
+    (is_class && !is_read)
+        .then(|| read_exception(before, text))
+        .flatten()
 }
 
 /// True for the beginning of a line that Python's logger writes for an error, with the place of the program's line:

@@ -71,6 +71,10 @@ pub enum EndingLine<'a> {
     Failed(ProcessFailure<'a>),
     /// Python begins to report an exception; the exception's own line follows.
     Traceback(ProcessOfLine<'a>),
+    /// Python reports that nothing takes the exception that follows: the process goes on.
+    Ignored(ProcessOfLine<'a>),
+    /// The exception that follows came while the one before was handled.
+    Chained(ProcessOfLine<'a>),
     /// A frame of a stack, in NCCL's code.
     NcclFrame(NcclFrame<'a>),
     /// An assertion of a kernel that did not hold.
@@ -210,12 +214,19 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
         "Traceback (most recent call last)",
         exception::read_traceback,
     ),
+    ("Exception ignored in", exception::read_ignored),
+    (" exception was never retrieved", exception::read_ignored),
+    ("Exception in callback ", exception::read_ignored),
+    ("exception was the direct cause of", exception::read_chained),
+    ("During handling of the above", exception::read_chained),
     ("\", line ", stack::read_python_frame),
     ("()  /", stack::read_source_frame),
     ("] Assertion `", stack::read_kernel_assertion),
     ("Error", exception::read_named_error),
     ("Exception", exception::read_exception),
     ("KeyboardInterrupt", exception::read_exception),
+    (".errors.", exception::read_exception_of_module),
+    (".exceptions.", exception::read_exception_of_module),
     ("odify QP to RT", exception::read_verbs_error),
     ("srun: error: ", launcher::read_srun),
     ("CANCELLED AT ", launcher::read_slurm_cancel),
@@ -333,9 +344,10 @@ pub fn find_ending(line: &[u8]) -> Option<EndingLine<'_>> {
 /// `[2025-03-04 05:06:07 TP3]` of SGLang.
 pub fn process_of_line(line: &[u8]) -> ProcessOfLine<'_> {
     let rank = |word: &[u8]| {
-        let at = memmem::find(line, word)? + word.len();
-        let (rest, rank) = dec_u32(&line[at..]).ok()?;
-        rest.starts_with(b"]:").then_some(rank)
+        memmem::find_iter(line, word).find_map(|at| {
+            let (rest, rank) = dec_u32(&line[at + word.len()..]).ok()?;
+            rest.starts_with(b"]:").then_some(rank)
+        })
     };
     let tagged = || {
         let (rest, _) = dec_u32(line.strip_prefix(b"[")?).ok()?;

@@ -24,11 +24,13 @@ impl GroupMember<'_> {
 /// The longest text that is searched for a process group, in bytes before the message.
 const MAX_MEMBER_PREFIX_BYTES: usize = 400;
 
-/// The `[rank3]:` in a text; a web page may have lost the colon.
+/// The first `[rank3]:` in a text; a web page may have lost the colon, and a launcher's own label may be in front.
 fn find_global_rank(text: &[u8]) -> Option<u32> {
-    let at = memmem::find(text, b"[rank")? + b"[rank".len();
-    let (rest, rank) = dec_u32(&text[at..]).ok()?;
-    rest.starts_with(b"]").then_some(rank)
+    let label = b"[rank";
+    memmem::find_iter(text, label).find_map(|at| {
+        let (rest, rank) = dec_u32(&text[at + label.len()..]).ok()?;
+        rest.starts_with(b"]").then_some(rank)
+    })
 }
 
 /// The last `[... Rank 1]` in a text.

@@ -27,6 +27,10 @@ pub(super) enum FailureLineText {
     /// What a kernel asserts, and its place.
     Assertion(Box<[u8]>),
     Failed(FailureCause, ProcessName, Box<[u8]>),
+    /// The exception that follows ends nothing.
+    Ignored(Option<u32>),
+    /// The exception that follows belongs to the one before.
+    Chained(Option<u32>),
 }
 
 /// The process that a line belongs to.

@@ -154,9 +154,9 @@ impl JobEnds {
     /// A line of a rank's own, not of NCCL's.
     pub(crate) fn note_rank_line(&mut self, line: &[u8], at: FirstReportLine) {
         // A launcher's label or a collector's fields may be in front.
-        let own = memmem::find(&line[..line.len().min(MAX_RANK_LABEL_BYTES)], b"[rank");
+        let label = &line[..line.len().min(MAX_RANK_LABEL_BYTES)];
         let begins = |at: usize| at == 0 || b" \t\"'`>;|".contains(&line[at - 1]);
-        if own.is_some_and(begins)
+        if memmem::find_iter(label, b"[rank").any(begins)
             && let Some(rank) = process_of_line(line).rank
             && self.spoke.len() < MAX_FAILURE_LINES
         {
@@ -171,6 +171,8 @@ impl JobEnds {
                 true => FailureLineText::Traceback(who.rank),
                 false => return,
             },
+            EndingLine::Ignored(who) => FailureLineText::Ignored(who.rank),
+            EndingLine::Chained(who) => FailureLineText::Chained(who.rank),
             EndingLine::NcclFrame(frame) => {
                 // The innermost one comes first.
                 let last = self.told.last().map(|told| &told.what);
@@ -437,14 +439,33 @@ impl JobEnds {
         is_end.then_some(&next.first).filter(|line| line.at > at)
     }
 
+    /// True where the job had reported its end before something outside of it ended what was left at a line.
+    pub(crate) fn was_done_before(&self, at: FirstReportLine) -> bool {
+        let killed = JobEventKind::Failed(FailureMode::Killed);
+        let before = self
+            .stretches
+            .iter()
+            .rev()
+            .filter(|s| s.input_number() == at.input && s.first.at < at);
+        let last = before
+            .filter(|s| s.kind != killed)
+            .map(|s| (s.kind, s.last.at));
+        last.take(1).any(|(kind, line)| {
+            let next_step = self.next_step_after(line);
+            kind == JobEventKind::Done && next_step.is_none_or(|step| step > at.line)
+        })
+    }
+
     /// True where an input ends with the job's own report that it is done.
     pub(crate) fn reports_done(&self) -> bool {
         let inputs = self
             .stretches
             .chunk_by(|a, b| a.input_number() == b.input_number());
         let mut ends = inputs.filter_map(<[_]>::last);
-        ends.any(|last| {
-            last.kind == JobEventKind::Done && self.next_step_after(last.last.at).is_none()
+        let killed = JobEventKind::Failed(FailureMode::Killed);
+        ends.any(|last| match last.kind {
+            JobEventKind::Done => self.next_step_after(last.last.at).is_none(),
+            kind => kind == killed && self.was_done_before(last.first.at),
         })
     }
 

@@ -5,7 +5,7 @@ use super::job_end_lines::{
     name_by_pid, unstated_failure,
 };
 use crate::grammar::ending::FailureCause;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns the ends that lines report, in line order: exceptions with their traceback, and what launchers, the
 /// scheduler and the system report. In an excerpt a traceback may be missing.
@@ -30,6 +30,10 @@ struct FailureReader<'a> {
     all: Vec<ReportedFailure>,
     /// The ranks that are printing a traceback.
     traced: BTreeSet<Option<u32>>,
+    /// Those whose exception ends nothing, and whether it comes yet.
+    ignored: BTreeMap<Option<u32>, bool>,
+    /// The texts of such exceptions, without their numbers.
+    ignored_texts: BTreeSet<Vec<u8>>,
     /// The fields of a launcher's report read up to here, and whether it is about the process that failed first.
     name: ProcessName,
     is_first: bool,
@@ -46,6 +50,12 @@ impl<'a> FailureReader<'a> {
         match what {
             FailureLineText::Traceback(rank) => {
                 self.traced.insert(*rank);
+            }
+            FailureLineText::Ignored(rank) => {
+                self.ignored.insert(*rank, true);
+            }
+            FailureLineText::Chained(rank) => {
+                self.ignored.entry(*rank).and_modify(|comes| *comes = true);
             }
             FailureLineText::NcclFrame(text) => match self.all.last_mut() {
                 Some(crash) if crash.is_crash() => {
@@ -78,6 +88,10 @@ impl<'a> FailureReader<'a> {
     ) {
         let raised = matches!(what, FailureCause::Exception | FailureCause::Repeated);
         let traced = self.traced.remove(&who.rank);
+        if raised && self.is_ignored(who.rank) {
+            self.ignored_texts.insert(drop_digits(says));
+            return;
+        }
         let is_told = who.rank.is_some() || begins_or_names_gpu(&line.text, says);
         if raised && !traced && !(self.is_excerpt && is_told) {
             return;
@@ -115,10 +129,36 @@ impl<'a> FailureReader<'a> {
         self.is_first &= !of_report;
     }
 
+    /// Returns true if a rank's exception, or the one to which it belongs, ends nothing.
+    fn is_ignored(&mut self, rank: Option<u32>) -> bool {
+        match self.ignored.get_mut(&rank) {
+            Some(comes) if *comes => {
+                *comes = false;
+                true
+            }
+            _ => {
+                self.ignored.remove(&rank);
+                false
+            }
+        }
+    }
+
     fn finish_input(mut self) -> Vec<ReportedFailure> {
+        // An exception that ends nothing at one place does so at others, too.
+        let texts = std::mem::take(&mut self.ignored_texts);
+        self.all.retain(|failure| {
+            let raised = matches!(failure.what, FailureCause::Exception);
+            !(raised && !texts.is_empty() && texts.contains(&drop_digits(&failure.says)))
+        });
         let cut = self.last.filter(|_| self.is_first);
         let cut = cut.and_then(|last| unstated_failure(last, &self.name));
         self.all.extend(cut);
         self.all
     }
+}
+
+/// A text without its numbers.
+fn drop_digits(text: &[u8]) -> Vec<u8> {
+    let kept = text.iter().filter(|b| !b.is_ascii_digit());
+    kept.copied().collect()
 }

@@ -125,15 +125,25 @@ fn find_watchdog_exceptions(records: &[WatchdogRecord]) -> Vec<Finding> {
             describe_on_ranks(&ranks),
             quote_text(what)
         );
+        let is_of_end = is_error_of_end(what);
+        let (sure, advice) = match is_of_end {
+            true => (
+                Confidence::Medium,
+                "another process ended first, or the network failed: look at the process that closed the connection, \
+                 and for the first failure in the output of all ranks",
+            ),
+            false => (Confidence::High, ""),
+        };
         Finding {
-            about: About::of_rank(rank),
+            about: About::of_rank(rank.filter(|_| !is_of_end)),
+            advice: advice.to_owned(),
             evidence: lines
                 .iter()
                 .take(3)
                 .map(|line| line.to_evidence())
                 .collect(),
-            reasons: Vec::from_iter(is_error_of_end(what).then_some(Reason::ErrorOfEnd)),
-            ..Finding::of_kind(Kind::WatchdogException, Confidence::High, says)
+            reasons: Vec::from_iter(is_of_end.then_some(Reason::ErrorOfEnd)),
+            ..Finding::of_kind(Kind::WatchdogException, sure, says)
         }
     };
     all.iter().map(finding).collect()

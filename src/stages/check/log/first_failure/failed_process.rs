@@ -121,7 +121,7 @@ impl<'a> FailureEvidence<'a> {
     }
 
     /// The rank in the job of a process.
-    fn rank_of(&self, process: u32) -> Option<u32> {
+    pub(super) fn rank_of(&self, process: u32) -> Option<u32> {
         let own = self.ranks_and_processes().find(|(_, of)| *of == process);
         own.map(|(rank, _)| rank)
     }

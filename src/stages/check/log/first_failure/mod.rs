@@ -223,7 +223,8 @@ impl<'a> FailureEvidence<'a> {
         let reported = reported.map(|f| f.line.at).max();
         for failure in failures {
             let at = failure.line.at;
-            if self.ends.done_line_after(at).is_some() {
+            let was_done = failure.is_outside_end() && self.ends.was_done_before(at);
+            if was_done || self.ends.done_line_after(at).is_some() {
                 continue;
             }
             let is_reported = reported.is_some_and(|line| line > at);
@@ -402,6 +403,21 @@ impl<'a> FailureEvidence<'a> {
         }
     }
 
+    /// True unless the ranks or hosts of two reports, or of the processes that they name, differ.
+    fn may_be_one_process(&self, one: &ReportedFailure, other: &ReportedFailure) -> bool {
+        let process = |f: &ReportedFailure| self.failed_process(f, f.rank, f.pid);
+        let rank = |f: &ReportedFailure| f.rank.or_else(|| self.rank_of(process(f)?));
+        let host = |f: &ReportedFailure| {
+            let named = process(f).map(|at| self.found.processes[at as usize].host.clone());
+            f.host.clone().or(named)
+        };
+        // A launcher may print a host's name with its domain.
+        let is_same_host = |a: Box<[u8]>, b: Box<[u8]>| a.starts_with(&b) || b.starts_with(&a);
+        let ranks = rank(one).zip(rank(other));
+        let hosts = host(one).zip(host(other));
+        ranks.is_none_or(|(a, b)| a == b) && hosts.is_none_or(|(a, b)| is_same_host(a, b))
+    }
+
     fn find_cause_of_attempt(&self, attempt: &JobAttempt) -> Option<Finding> {
         let failures = &attempt.failures;
         let first = failures.iter().find(|f| f.what != FailureCause::Repeated)?;
@@ -430,9 +446,7 @@ impl<'a> FailureEvidence<'a> {
             return Some(attempt.judge_outcome(found, false));
         };
         // The launcher has the rank of an exception without one, and the process of a rank.
-        let same = |f: &&ReportedFailure| {
-            f.pid.is_some() && (cause.rank.is_none() || f.rank.is_none() || cause.rank == f.rank)
-        };
+        let same = |f: &&ReportedFailure| f.pid.is_some() && self.may_be_one_process(cause, f);
         let report = failures.iter().filter(|f| !f.listed).find(same);
         let pid = cause.pid.or(report.and_then(|f| f.pid));
         let rank = cause.rank.or(report.and_then(|f| f.rank));

@@ -59,6 +59,10 @@ impl<'a> Triage<'a> {
                 describe_hosts(&by_host)
             ),
         };
+        let on = match self.find_only_peer(&peers) {
+            Some(peer) => format!("{on} (peer {})", quote_text(peer)),
+            None => on,
+        };
         let judgement = GroupJudgement {
             on,
             is_relayed,
@@ -93,6 +97,16 @@ impl<'a> Triage<'a> {
             reasons: Vec::from_iter(returned.map(|_| Reason::ErrorReturned)),
             ..Finding::new(Kind::Warn(WarnKind(group.id())), severity, sure, says)
         }
+    }
+
+    /// The host of the one peer that the lines name, or its address.
+    fn find_only_peer<'p>(&self, peers: &BTreeMap<&'p [u8], u64>) -> Option<&'p [u8]>
+    where
+        'a: 'p,
+    {
+        let mut all = peers.keys().copied();
+        let only = all.next().filter(|_| all.next().is_none())?;
+        Some(self.host_of_peer(only).unwrap_or(only))
     }
 
     /// Describes the most frequent peers, with their hosts; `None` if there are none.
