@@ -111,7 +111,7 @@ pub(super) fn read_exception<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<E
     }))
 }
 
-/// `triton.runtime.errors.OutOfResources: ...`: by its module it is one, whatever its name.
+/// `triton.runtime.errors.OutOfResources: ...`, an exception by its module.
 pub(super) fn read_exception_of_module<'a>(
     before: &'a [u8],
     behind: &'a [u8],

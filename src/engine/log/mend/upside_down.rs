@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     fn log(lines: u32, from: u32) -> String {
-        let line = |n| format!("ERROR 2026-04-05T00:01:19.{:06}Z line {n}\n", n);
+        let line = |n| format!("ERROR 2026-04-05T00:01:19.{n:06}Z line {n}\n");
         (0..lines).map(|n| line(from.abs_diff(n))).collect()
     }
 

@@ -29,7 +29,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The event that a line reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-enum JobEventKind {
+pub(super) enum JobEventKind {
     /// A process begins to use NCCL, or to make a communicator.
     Begins,
     /// A communicator is made: the job goes on.
@@ -42,14 +42,14 @@ enum JobEventKind {
 
 /// Lines of one kind, with none of another between them.
 #[derive(Debug, Serialize, Deserialize)]
-struct JobEventLines {
-    kind: JobEventKind,
-    first: JobEndLine,
-    last: JobEndLine,
+pub(super) struct JobEventLines {
+    pub(super) kind: JobEventKind,
+    pub(super) first: JobEndLine,
+    pub(super) last: JobEndLine,
 }
 
 impl JobEventLines {
-    fn input_number(&self) -> u32 {
+    pub(super) fn input_number(&self) -> u32 {
         self.first.at.input
     }
 }
@@ -63,7 +63,7 @@ pub(crate) fn has_version_suffix(line: &[u8]) -> bool {
 /// The ends of a chunk's jobs, or of all inputs', in line order.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct JobEnds {
-    stretches: Vec<JobEventLines>,
+    pub(super) stretches: Vec<JobEventLines>,
     /// There were more than are kept: of what follows nothing is known.
     full: bool,
     /// By input, the lines that end a training step, and the step.
@@ -404,7 +404,7 @@ impl JobEnds {
     }
 
     /// The place of the first stretch with a line after `at`, and so on.
-    fn first_event_after(&self, at: FirstReportLine) -> usize {
+    pub(super) fn first_event_after(&self, at: FirstReportLine) -> usize {
         self.stretches.partition_point(|s| s.last.at <= at)
     }
 
@@ -429,44 +429,6 @@ impl JobEnds {
         // A step line that no new start explains: the job had not ended.
         let goes_on = works.is_some_and(|step| begins.is_none_or(|begins| step < begins));
         (!goes_on).then_some(&stretch.first)
-    }
-
-    /// The job's own end after a line, if no other job began and nothing failed between them.
-    pub(crate) fn done_line_after(&self, at: FirstReportLine) -> Option<&JobEndLine> {
-        let mut next = self.stretches[self.first_event_after(at)..].iter();
-        let next = next.find(|s| s.kind != JobEventKind::GoesOn)?;
-        let is_end = next.kind == JobEventKind::Done && next.input_number() == at.input;
-        is_end.then_some(&next.first).filter(|line| line.at > at)
-    }
-
-    /// True where the job had reported its end before something outside of it ended what was left at a line.
-    pub(crate) fn was_done_before(&self, at: FirstReportLine) -> bool {
-        let killed = JobEventKind::Failed(FailureMode::Killed);
-        let before = self
-            .stretches
-            .iter()
-            .rev()
-            .filter(|s| s.input_number() == at.input && s.first.at < at);
-        let last = before
-            .filter(|s| s.kind != killed)
-            .map(|s| (s.kind, s.last.at));
-        last.take(1).any(|(kind, line)| {
-            let next_step = self.next_step_after(line);
-            kind == JobEventKind::Done && next_step.is_none_or(|step| step > at.line)
-        })
-    }
-
-    /// True where an input ends with the job's own report that it is done.
-    pub(crate) fn reports_done(&self) -> bool {
-        let inputs = self
-            .stretches
-            .chunk_by(|a, b| a.input_number() == b.input_number());
-        let mut ends = inputs.filter_map(<[_]>::last);
-        let killed = JobEventKind::Failed(FailureMode::Killed);
-        ends.any(|last| match last.kind {
-            JobEventKind::Done => self.next_step_after(last.last.at).is_none(),
-            kind => kind == killed && self.was_done_before(last.first.at),
-        })
     }
 
     /// True if the input shows no work of the job after a line.

@@ -1,6 +1,7 @@
 //! How the log is: whether it is whole, which jobs it holds and how they ended.
 
 pub(super) mod first_failure;
+mod job_done;
 pub(super) mod job_end_lines;
 pub(super) mod job_ends;
 pub(crate) mod job_spans;

@@ -30,7 +30,7 @@ struct FailureReader<'a> {
     all: Vec<ReportedFailure>,
     /// The ranks that are printing a traceback.
     traced: BTreeSet<Option<u32>>,
-    /// Those whose exception ends nothing, and whether it comes yet.
+    /// The ranks that print an exception which ends nothing, and true until it comes.
     ignored: BTreeMap<Option<u32>, bool>,
     /// The texts of such exceptions, without their numbers.
     ignored_texts: BTreeSet<Vec<u8>>,

@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 pub(super) enum TimeKind {
     /// Starts and durations by this clock, or time stamps, for which it is empty.
     Starts(Box<[u8]>),
-    /// Enqueues of a record whose starts may be those of kernels.
+    /// Enqueues of a record that also has starts of kernels.
     Enqueues {
         /// They count from the beginning of each process or session.
         is_own: bool,

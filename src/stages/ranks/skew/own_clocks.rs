@@ -1,7 +1,7 @@
 //! Clocks that begin with each process or session.
 //!
 //! Three ways lead from one to another, the surest first. The start of a kernel on the GPU's clock, which the ranks of a
-//! host share, comes after its enqueue: at the call whose kernel began soonest, by hardly more than a launch. Clocks that
+//! host share, comes after its enqueue: where the kernel began soonest, by hardly more than a launch. Clocks that
 //! differ by no more than these show, and that no call contradicts, are taken as they are: NCCL 2.28 and later loads its
 //! profiler right after all ranks of a process's first communicator have exchanged data (`initTransportsRank`, init.cc).
 //! Else the medians of many calls are left.

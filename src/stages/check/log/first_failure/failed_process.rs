@@ -111,6 +111,25 @@ impl<'a> FailureEvidence<'a> {
         self.process_of_rank(rank?, failure.line.at)
     }
 
+    /// True unless the ranks or hosts of two reports, or of the processes that they name, differ.
+    pub(super) fn may_be_one_process(
+        &self,
+        one: &ReportedFailure,
+        other: &ReportedFailure,
+    ) -> bool {
+        let process = |f: &ReportedFailure| self.failed_process(f, f.rank, f.pid);
+        let rank = |f: &ReportedFailure| f.rank.or_else(|| self.rank_of(process(f)?));
+        let host = |f: &ReportedFailure| {
+            let named = process(f).map(|at| self.found.processes[at as usize].host.clone());
+            f.host.clone().or(named)
+        };
+        // A launcher may print a host's name with its domain.
+        let is_same_host = |a: Box<[u8]>, b: Box<[u8]>| a.starts_with(&b) || b.starts_with(&a);
+        let ranks = rank(one).zip(rank(other));
+        let hosts = host(one).zip(host(other));
+        ranks.is_none_or(|(a, b)| a == b) && hosts.is_none_or(|(a, b)| is_same_host(a, b))
+    }
+
     /// The process of a rank of the job, of the attempt that was at work at a line.
     pub(super) fn process_of_rank(&self, rank: u32, at: FirstReportLine) -> Option<u32> {
         let begin = |process: &u32| {
@@ -121,7 +140,7 @@ impl<'a> FailureEvidence<'a> {
     }
 
     /// The rank in the job of a process.
-    pub(super) fn rank_of(&self, process: u32) -> Option<u32> {
+    fn rank_of(&self, process: u32) -> Option<u32> {
         let own = self.ranks_and_processes().find(|(_, of)| *of == process);
         own.map(|(rank, _)| rank)
     }

@@ -403,21 +403,6 @@ impl<'a> FailureEvidence<'a> {
         }
     }
 
-    /// True unless the ranks or hosts of two reports, or of the processes that they name, differ.
-    fn may_be_one_process(&self, one: &ReportedFailure, other: &ReportedFailure) -> bool {
-        let process = |f: &ReportedFailure| self.failed_process(f, f.rank, f.pid);
-        let rank = |f: &ReportedFailure| f.rank.or_else(|| self.rank_of(process(f)?));
-        let host = |f: &ReportedFailure| {
-            let named = process(f).map(|at| self.found.processes[at as usize].host.clone());
-            f.host.clone().or(named)
-        };
-        // A launcher may print a host's name with its domain.
-        let is_same_host = |a: Box<[u8]>, b: Box<[u8]>| a.starts_with(&b) || b.starts_with(&a);
-        let ranks = rank(one).zip(rank(other));
-        let hosts = host(one).zip(host(other));
-        ranks.is_none_or(|(a, b)| a == b) && hosts.is_none_or(|(a, b)| is_same_host(a, b))
-    }
-
     fn find_cause_of_attempt(&self, attempt: &JobAttempt) -> Option<Finding> {
         let failures = &attempt.failures;
         let first = failures.iter().find(|f| f.what != FailureCause::Repeated)?;

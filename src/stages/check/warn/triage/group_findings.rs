@@ -47,18 +47,8 @@ impl<'a> Triage<'a> {
         if let (None, Some(area)) = (group.known, area) {
             why.push(area.role.describe_role().to_owned());
         }
-        let count = number_of_lines(group.count());
-        let nobody = by_host.keys().all(|host| host.is_empty());
         let is_relayed = processes.is_empty();
-        let on = match nobody {
-            true if is_relayed => describe_relaying_programs(group),
-            true => format!("{count} of an unnamed process"),
-            false => format!(
-                "{count} of {} on {}",
-                number_of_processes(processes.len()),
-                describe_hosts(&by_host)
-            ),
-        };
+        let on = self.describe_place(group, &by_host, processes.len());
         let on = match self.find_only_peer(&peers) {
             Some(peer) => format!("{on} (peer {})", quote_text(peer)),
             None => on,
@@ -96,6 +86,26 @@ impl<'a> Triage<'a> {
             evidence: self.group_evidence(group),
             reasons: Vec::from_iter(returned.map(|_| Reason::ErrorReturned)),
             ..Finding::new(Kind::Warn(WarnKind(group.id())), severity, sure, says)
+        }
+    }
+
+    /// The processes of a kind of lines, their lines and their hosts: a clause.
+    fn describe_place(
+        &self,
+        group: &WarningGroup<'a>,
+        by_host: &BTreeMap<&[u8], u64>,
+        processes: usize,
+    ) -> String {
+        let count = number_of_lines(group.count());
+        let is_nameless = by_host.keys().all(|host| host.is_empty());
+        match (is_nameless, processes) {
+            (true, 0) => describe_relaying_programs(group),
+            (true, _) => format!("{count} of an unnamed process"),
+            (false, _) => format!(
+                "{count} of {} on {}",
+                number_of_processes(processes),
+                describe_hosts(by_host)
+            ),
         }
     }
 
