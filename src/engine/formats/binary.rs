@@ -83,12 +83,23 @@ pub(super) fn is_pickle(head: &InputHead<'_>) -> bool {
     matches!(head.bytes, [0x80, 2..=5, ..])
 }
 
-/// Returns true for binary data. A NUL alone proves nothing: a truncated shared log has holes.
+/// The shortest run of NULs that is a hole.
+const MIN_HOLE_BYTES: usize = 64;
+
+/// Returns true for binary data. A NUL alone proves nothing, and a hole still less: a log that is truncated while another
+/// process writes it has them.
 fn is_binary(head: &[u8]) -> bool {
     // Checked first: the first line of most logs has it.
     if memmem::find(head, b"NCCL").is_some() {
         return false;
     }
+    let runs = head.chunk_by(|a, b| (*a == 0) == (*b == 0));
+    let is_hole = |run: &&[u8]| run.len() >= MIN_HOLE_BYTES && run[0] == 0;
+    let written: Vec<&[u8]> = runs.filter(|run| !is_hole(run)).collect();
+    let head = match written.is_empty() {
+        true => head,
+        false => &written.concat(),
+    };
     let is_strange = |b: &&u8| **b < 0x20 && !b"\t\n\r\x0c\x1b\x08".contains(b);
     let mut strange = head.iter().filter(is_strange).count();
     // Numbers and packed bytes; text in another encoding has no NUL.

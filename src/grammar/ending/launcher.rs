@@ -371,6 +371,33 @@ pub(super) fn read_death_signal<'a>(before: &'a [u8], _: &'a [u8]) -> Option<End
     report_process_failure(what, ProcessOfLine::default())
 }
 
+/// `Main process received SIGINT, exiting`, of DeepSpeed's launcher.
+pub(super) fn read_deepspeed_signal<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    let what = match behind.split(|&b| b == b',').next()? {
+        b"INT" => FailureCause::Interrupted,
+        b"TERM" => FailureCause::Cancelled,
+        _ => return None,
+    };
+    report_process_failure(what, ProcessOfLine::default())
+}
+
+/// Lightning: `[rank: 3] Child process with PID 81 terminated with code 1.`
+pub(super) fn read_lightning_child<'a>(
+    before: &'a [u8],
+    behind: &'a [u8],
+) -> Option<EndingLine<'a>> {
+    let number = |word: &[u8]| {
+        let at = memmem::rfind(before, word)? + word.len();
+        Some(dec_u64(&before[at..]).ok()?.1)
+    };
+    let who = ProcessOfLine {
+        pid: Some(number(b"Child process with PID ")?),
+        rank: number(b"[rank: ").and_then(|rank| u32::try_from(rank).ok()),
+        ..ProcessOfLine::default()
+    };
+    report_process_failure(cause_of_exit_code(dec_i32(behind).ok()?.1)?, who)
+}
+
 pub(super) fn read_deepspeed<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
     report_process_failure(
         cause_of_exit_code(dec_i32(behind).ok()?.1)?,

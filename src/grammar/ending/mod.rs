@@ -263,6 +263,8 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
         launcher::read_death_signal,
     ),
     ("exits with return code = ", launcher::read_deepspeed),
+    ("ain process received SIG", launcher::read_deepspeed_signal),
+    (" terminated with code ", launcher::read_lightning_child),
     (": line ", launcher::read_shell),
     (" (core dumped)", launcher::read_bare_signal),
     ("Killed", launcher::read_bare_signal),

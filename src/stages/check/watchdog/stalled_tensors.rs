@@ -12,27 +12,31 @@ use std::collections::BTreeSet;
 /// A tensor that waits for ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct TensorWait {
-    pub(super) name: Box<[u8]>,
-    /// The ranks that have not submitted it.
-    pub(super) missing: BTreeSet<u32>,
+    name: Box<[u8]>,
+    listed: BTreeSet<u32>,
+    /// The listed ranks have submitted it; else they have not.
+    are_ready: bool,
 }
 
 impl TensorWait {
     /// Reads a tensor's report; `None` if it lists no rank.
     pub(super) fn from_report(stalled: &StalledTensor<'_>) -> Option<TensorWait> {
         let ranks: BTreeSet<u32> = stalled.listed_ranks().take(MAX_STALLED_RANKS).collect();
-        let missing = match stalled.are_ready {
-            // Ranks have all numbers up to the last. Whether there are more is not known.
-            true => {
-                let last = (*ranks.last()?).min(MAX_STALLED_RANKS as u32);
-                (0..last).filter(|rank| !ranks.contains(rank)).collect()
-            }
-            false => ranks,
-        };
-        Some(TensorWait {
+        (!ranks.is_empty()).then(|| TensorWait {
             name: stalled.name.into(),
-            missing,
+            listed: ranks,
+            are_ready: stalled.are_ready,
         })
+    }
+
+    /// The ranks below `end` that have not submitted it.
+    fn missing_ranks(&self, end: u32) -> BTreeSet<u32> {
+        match self.are_ready {
+            true => (0..end)
+                .filter(|rank| !self.listed.contains(rank))
+                .collect(),
+            false => self.listed.clone(),
+        }
     }
 }
 
@@ -47,15 +51,21 @@ pub(in crate::stages::check) fn find_stalled_tensors(
     });
     let all: Vec<(&WatchdogRecord, &TensorWait)> = all.collect();
     let &(record, first) = all.first()?;
-    let missing: BTreeSet<u32> = all
+    // Ranks have all numbers up to the last that any line lists. Whether there are more is not known.
+    let last = all
         .iter()
-        .flat_map(|(_, wait)| &wait.missing)
-        .copied()
+        .filter_map(|(_, wait)| wait.listed.last())
+        .max()?;
+    let end = (last + 1).min(MAX_STALLED_RANKS as u32);
+    let waited: Vec<BTreeSet<u32>> = all
+        .iter()
+        .map(|(_, wait)| wait.missing_ranks(end))
         .collect();
+    let missing: BTreeSet<u32> = waited.iter().flatten().copied().collect();
     let rank = missing.first().copied().filter(|_| missing.len() == 1);
     let tensor = quote_text(&first.name);
     // Ranks that wait for each other have submitted different tensors.
-    let are_equal = all.iter().all(|(_, wait)| wait.missing == first.missing);
+    let are_equal = waited.iter().all(|ranks| *ranks == waited[0]);
     let says = match (missing.is_empty(), are_equal) {
         (true, _) => format!("Horovod waits for ranks that have not submitted {tensor}"),
         (_, true) => format!(
@@ -66,7 +76,7 @@ pub(in crate::stages::check) fn find_stalled_tensors(
         (_, false) => format!(
             "Horovod waits for {}, each in another tensor, such as {tensor} for {}",
             describe_ranks(&missing),
-            describe_ranks(&first.missing)
+            describe_ranks(&waited[0])
         ),
     };
     let look = match missing.is_empty() {

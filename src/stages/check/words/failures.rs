@@ -6,6 +6,7 @@ use crate::stages::check::finding::{DeadRanks, Kind};
 use crate::stages::check::log::job_end_lines::ReportedFailure;
 use crate::stages::check::ranks::names;
 use crate::stages::check::wording::{quote_text, rank_ranges};
+use crate::stages::check::words::number_and_noun;
 use std::collections::BTreeSet;
 
 /// Returns the sentence for a job that a scheduler or a person ended.
@@ -110,6 +111,14 @@ fn advise_by_exception(says: &[u8]) -> &'static str {
     let advice = known.and_then(|row| row.lines().find_map(|line| line.strip_prefix("do ")));
     advice
         .unwrap_or("look at its traceback; errors of other ranks after it may only follow from it")
+}
+
+/// `, as did 3 other ranks`: a launcher's first one is first by chance.
+pub(in crate::stages::check) fn describe_others_alike(ranks: usize) -> String {
+    match ranks {
+        0 | 1 => String::new(),
+        _ => format!(", as did {}", number_and_noun(ranks - 1, "other rank")),
+    }
 }
 
 /// Quotes the line of a crash, without what a program printed in front of the report.

@@ -15,6 +15,7 @@ use super::resumed_jobs::ResumedInputs;
 use crate::grammar::ending::FailureCause;
 use crate::stages::check::finding::{Finding, LineSpot, Reason, Severity};
 use crate::stages::check::watchdog::{WatchdogMessage as Watch, WatchdogRecord};
+use crate::stages::check::words::failures::describe_others_alike;
 use crate::stages::communicators::CommunicatorsSummary;
 use crate::stages::net::net_stage::FirstReportLine;
 use memchr::memmem;
@@ -441,6 +442,11 @@ impl<'a> FailureEvidence<'a> {
         if cause.what == FailureCause::Exception && others.len() > 1 {
             let n = others.len() - 1;
             finding.reasons.push(Reason::AlsoRaised(n));
+        }
+        if let FailureCause::Exit(_) = cause.what {
+            let alike = failures.iter().filter(|f| f.what == cause.what);
+            let others: BTreeSet<u32> = alike.filter_map(|f| f.rank).collect();
+            finding.says += &describe_others_alike(others.len());
         }
         finding = attempt.judge_outcome(finding, is_uncaught(cause));
         if let Some(report) = report.filter(|f| f.line.at != cause.line.at) {
