@@ -85,7 +85,8 @@ pub(super) fn read_exception<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<E
     let has = |word: &[u8]| memmem::find(text, word).is_some();
     // A later word of the line has the signal of a process that was started.
     let is_spawned = name.ends_with(b"ProcessExited") && has(b" terminated with signal SIG")
-        || has(b" is detected by the operating system");
+        || has(b" is detected by the operating system")
+        || has(b" killed by signal: Terminated");
     if !is_whole || !is_first || is_spawned || name.first().is_some_and(u8::is_ascii_digit) {
         return None;
     }

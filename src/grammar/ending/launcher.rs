@@ -267,6 +267,18 @@ pub(super) fn read_named_signal<'a>(before: &'a [u8], behind: &'a [u8]) -> Optio
         .flatten()
 }
 
+/// glog's handler of signals: `*** SIGTERM (@0x51) received by PID 81 (TID 0x7f00aa00) from PID 80 ***`.
+pub(super) fn read_glog_signal<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    let (signal, rest) = EndSignal::parse_name(behind)?;
+    let number = b" received by PID ";
+    let at = memmem::find(rest.strip_prefix(b" (@")?, number)? + b" (@".len() + number.len();
+    let who = ProcessOfLine {
+        pid: Some(dec_u64(&rest[at..]).ok()?.1),
+        ..process_of_line(before)
+    };
+    report_process_failure(FailureCause::Signal(signal.number), who)
+}
+
 /// Ray's report of a worker that is gone, which names three possible reasons.
 pub(super) fn read_ray_exit<'a>(before: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
     let pid =

@@ -241,6 +241,7 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     ("Caught signal ", launcher::read_ucx_signal),
     (" received signal SIG", launcher::read_named_signal),
     ("*** SIG", launcher::read_named_signal),
+    ("*** SIG", launcher::read_glog_signal),
     ("Worker exit type: SYSTEM_ERROR", launcher::read_ray_exit),
     (
         "Per user-direction, the job has been aborted",

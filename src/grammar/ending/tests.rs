@@ -154,7 +154,7 @@ fn who_ended_and_how_is_told() {
         Option<u64>,
         &'static str,
     );
-    let told: [(&str, Told); 27] = [
+    let told: [(&str, Told); 30] = [
         (
             "[rank0]: torch.OutOfMemoryError: CUDA out of memory.",
             (
@@ -260,6 +260,18 @@ fn who_ended_and_how_is_told() {
         (
             "[n1:81:0:99] Caught signal 11 (Segmentation fault: address not mapped to object at 0x48)",
             (FailureCause::Signal(11), None, None, Some(81), ""),
+        ),
+        (
+            "[rank: 3] Child process with PID 81 terminated with code 1. Forcefully terminating all other processes",
+            (FailureCause::Exit(1), Some(3), None, Some(81), ""),
+        ),
+        (
+            "  [SignalInfo: *** SIGTERM (@0x51) received by PID 81 (TID 0x7f00aa00) from PID 80 ***]",
+            (FailureCause::Signal(15), None, None, Some(81), ""),
+        ),
+        (
+            "[INFO] [launch.py:3:sigkill_handler] Main process received SIGINT, exiting",
+            (FailureCause::Interrupted, None, None, None, ""),
         ),
         (
             "rank2 (local rank: 2)exitcode: -9 (pid: 81)error file: <N/A>",

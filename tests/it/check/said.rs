@@ -733,3 +733,57 @@ fn tables_of_nccl_tests_have_a_verdict_of_their_own() {
     let running = feed("nccl-check", &["--running"], nccl_tests("", "")).ends(0);
     assert!(!running.text().contains("benchmark_no_row"));
 }
+
+/// Texts without NCCL's lines, and the beginning of the answer.
+#[test]
+fn exceptions_that_end_nothing_are_no_failures() {
+    let trace = "Traceback (most recent call last):\n  File \"a.py\", line 3, in close\n";
+    let ignored =
+        format!("Exception ignored in atexit callback: <f at 0x7f>\n{trace}KeyError: 'a'\n");
+    let task = format!(
+        "Task exception was never retrieved\n{trace}TimeoutError\n\nDuring handling of the above exception, another \
+         exception occurred:\n\n{trace}ValueError: request 81 is gone\n"
+    );
+    let own = format!("{trace}IndexError: list index out of range\n");
+    let asked = format!("ValueError: request 79 is gone\n{task}");
+    let killed = format!(
+        "{trace}RuntimeError: DataLoader worker (pid 81) is killed by signal: Terminated. \n"
+    );
+    let of_module =
+        format!("{trace}triton.runtime.errors.OutOfResources: out of resource: shared memory\n");
+    for (text, answer) in [
+        (&ignored, "not judged"),
+        (&task, "not judged"),
+        (&asked, "not judged"),
+        (&killed, "not judged"),
+        (
+            &of_module,
+            "a process raised triton.runtime.errors.OutOfResources",
+        ),
+        (&(ignored.clone() + &own), "a process raised IndexError"),
+        (&(own + &task), "a process raised IndexError"),
+    ] {
+        let out = feed("nccl-check", &["-q", "--format", "text"], text.as_str());
+        assert!(out.text().starts_with(answer), "{text}: {}", out.text());
+    }
+}
+
+/// A launcher names a task of a host; the shell's line after it is about a process of another host.
+#[test]
+fn a_launchers_host_is_not_given_another_hosts_process() {
+    let log = line(
+        "b",
+        81,
+        "comm 0x8e rank 1 nranks 2 cudaDev 0 busId 1000 - Abort COMPLETE",
+    );
+    let text = format!(
+        "srun: error: a: task 0: Exited with exit code 1\nrun.sh: line 7: 81 Aborted (core dumped) python x.py\n{log}"
+    );
+    let out = feed("nccl-check", &["-q", "--format", "text"], text.as_str()).ends(1);
+    assert!(
+        out.text()
+            .starts_with("rank 0 (on a) ended with exit code 1"),
+        "{}",
+        out.text()
+    );
+}
