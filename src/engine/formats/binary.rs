@@ -1,6 +1,7 @@
 //! Files that are not text. They are recognised by their first bytes and refused.
 
 use super::{InputFormat, InputHead, ProbeAnswer, Provides};
+use crate::source::limits::MIN_HOLE_BYTES;
 use crate::source::program_name;
 use memchr::memmem;
 use std::ffi::OsStr;
@@ -83,11 +84,7 @@ pub(super) fn is_pickle(head: &InputHead<'_>) -> bool {
     matches!(head.bytes, [0x80, 2..=5, ..])
 }
 
-/// The shortest run of NULs that is a hole.
-const MIN_HOLE_BYTES: usize = 64;
-
-/// Returns true for binary data. A NUL alone proves nothing, and a hole still less: a log that is truncated while another
-/// process writes it has them.
+/// Returns true for binary data. A NUL alone proves nothing, and a hole still less.
 fn is_binary(head: &[u8]) -> bool {
     // Checked first: the first line of most logs has it.
     if memmem::find(head, b"NCCL").is_some() {
@@ -137,6 +134,8 @@ mod tests {
         let mut holes = vec![0; 1000];
         holes.extend_from_slice(b"h:1:2 [0] NCCL INFO x\n");
         assert!(kind(&holes).is_none());
+        let trainer = [&b"epoch 1 done\n"[..], &[0; 9000], b"\nepoch 2 done\n"].concat();
+        assert!(kind(&trainer).is_none());
         assert!(kind("步骤 1 loss 2\r\n".as_bytes()).is_none());
         assert!(kind(b"").is_none());
     }

@@ -31,3 +31,6 @@ pub(super) const TEXT_ALIGNMENT_BYTES: usize = 64;
 /// Files that are mapped at a time; more are read in blocks. Linux allows a process 65,530 maps (vm.max_map_count),
 /// and the allocator needs some of them.
 pub(super) const MAX_FILE_MAPS: usize = 16 << 10;
+
+/// The shortest run of NULs that is a hole: a log has them that is truncated while another process writes it.
+pub(crate) const MIN_HOLE_BYTES: usize = 64;

@@ -19,7 +19,7 @@ mod file_pattern;
 mod growing;
 mod guard;
 mod input;
-mod limits;
+pub(crate) mod limits;
 mod list;
 mod manifest;
 mod name;

@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 
 /// Lines of code that each room may have: without tests, comments and blank lines.
 const ROOMS: [(&str, usize); 27] = [
-    ("src/grammar", 12_850),
+    ("src/grammar", 12_860),
     ("src/synth", 7_400),
     ("src/engine/source", 5_000),
     ("src/engine/members", 1_600),
@@ -24,7 +24,7 @@ const ROOMS: [(&str, usize); 27] = [
     ("src/engine/output", 4_100),
     ("src/engine/report", 1_200),
     ("src/stages/calls", 4_600),
-    ("src/stages/check", 26_120),
+    ("src/stages/check", 26_130),
     ("src/stages/diff", 1_800),
     ("src/stages/gpus", 1_600),
     ("src/stages/page", 3_600),
@@ -39,7 +39,7 @@ const ROOMS: [(&str, usize); 27] = [
     ("src/stages/watch", 2_200),
     ("src/program", 2_000),
     ("src/bin", 2_550),
-    ("src", 124_050),
+    ("src", 124_100),
 ];
 
 /// Reads one figure.
