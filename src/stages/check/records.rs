@@ -441,8 +441,7 @@ mod tests {
         crate::stages::check::words::write_texts(&mut findings);
         assert_eq!(
             findings[0].says,
-            "rank 1 differs; the records have the ends of 1 AllReduce on rank 1, 2 AllReduce on \
-             ranks 0, 2"
+            "rank 1 differs; by the records, 1 AllReduce on rank 1, 2 AllReduce on ranks 0, 2 ended"
         );
     }
 }

@@ -114,7 +114,7 @@ fn a_dumps_rows_are_its_calls() {
     assert_eq!(
         rows[0],
         ",,,,,,0,4,,,0,,Send,49152,bf16,,1,98304,,1,flight,,unix,\
-         \"completed with its group, start is when it was enqueued\",1795306166459380467,,,,1,context,0\n"
+         \"completed with its group, start is when it was enqueued\",1795306166459380467,,,,1,context,0,\n"
     );
     // A rank's place in each of its groups; a mesh's group is listed without its description.
     let (rows, _) = table("groups8.fr_rank4.pkl.gz");

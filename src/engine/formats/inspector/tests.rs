@@ -264,7 +264,7 @@ const V43: &str = "{\"header\":{\"id\":\"0x7f8c496ae9f661\",\"rank\":2,\"n_ranks
 fn a_record_without_a_header_is_of_the_dump_before_it() {
     let (rows, account) = read(V43);
     let row = ",,example-hostname,1639453,,,2,8,,0x7f8c496ae9f661,1407,,AllReduce,,,,,17179869184,,1,\
-               inspector,61974000,,,,RING,LL,,,,";
+               inspector,61974000,,,,RING,LL,,,,,";
     assert_eq!(rows, [row]);
     assert_eq!(account.unrecorded.sum_drops(), [4096, 0, 0, 3]);
     assert_eq!(account.unrecorded.count_missing_calls(), 1407);
@@ -272,7 +272,7 @@ fn a_record_without_a_header_is_of_the_dump_before_it() {
     let (rows, _) = read(V43.split_inclusive('\n').nth(1).unwrap());
     assert_eq!(
         rows,
-        [",,,,,,,,,,1407,,AllReduce,,,,,17179869184,,1,inspector,61974000,,,,RING,LL,,,,"]
+        [",,,,,,,,,,1407,,AllReduce,,,,,17179869184,,1,inspector,61974000,,,,RING,LL,,,,,"]
     );
 }
 

@@ -369,7 +369,6 @@ columns! {
     JobRank {
         global_rank: Option<u32> as Number = "the rank in the job (from INIT lines of all ranks)",
         enqueue_ns: Option<u64> as Number =
-            "when the host enqueued the call, in ns since 1970 or since its recorder began; empty \
-             where start_ns is always that time",
+            "when the host enqueued the call, in ns since 1970 or since its recorder began",
     }
 }
