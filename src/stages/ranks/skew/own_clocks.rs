@@ -70,6 +70,10 @@ impl QuickestLaunches {
 impl OwnClocks {
     /// Aligns the calls of a stretch. `least_overlap` is below 0 where a call contradicts that the clocks began together.
     pub(super) fn align_calls(&mut self, calls: &mut [SkewCall], least_overlap: Option<i64>) {
+        // A last stretch without calls shows nothing of the clocks.
+        if calls.is_empty() {
+            return;
+        }
         let number = calls.len() as u64;
         let launches = QuickestLaunches::of_calls(calls);
         let is_contradicted = least_overlap.is_some_and(|least| least < 0);
