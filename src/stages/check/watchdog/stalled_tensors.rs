@@ -56,7 +56,7 @@ pub(in crate::stages::check) fn find_stalled_tensors(
         .iter()
         .filter_map(|(_, wait)| wait.listed.last())
         .max()?;
-    let end = (last + 1).min(MAX_STALLED_RANKS as u32);
+    let end = last.saturating_add(1).min(MAX_STALLED_RANKS as u32);
     let waited: Vec<BTreeSet<u32>> = all
         .iter()
         .map(|(_, wait)| wait.missing_ranks(end))
