@@ -114,9 +114,9 @@ impl OwnClocks {
         let phrase = |calls: u64| count_phrase(calls, "call");
         let AlignedCalls { calls, hidden_ns } = self.by_kernels;
         if calls > 0 {
-            report.note(&format!(
+            report.warn(&format!(
                 "each process has its own clock: {} aligned by the kernels that began soonest after their enqueue, to \
-                 about {:.3} ms",
+                 about {:.3} ms if all GPUs are of one host: the clocks of GPUs of two hosts differ",
                 phrase(calls),
                 ms(hidden_ns)
             ));
