@@ -74,6 +74,8 @@ impl GpuSpan {
 const HOST_CLOCK: &[u8] = b"plugin";
 /// The clock of the GPU (globaltimer), in ns since 1970.
 pub const GPU_CLOCK: &[u8] = b"gpu";
+/// The quality of times of a kernel on all of its channels.
+pub const WHOLE_KERNEL: &str = "kernel";
 
 /// NCCL's name of a type, or its number (v1).
 fn parse_datatype(text: &[u8]) -> Option<Datatype> {
@@ -310,7 +312,7 @@ impl ProfilerCall {
         ) {
             (true, Some(_), ..) => "copy engine, duration by the GPU".to_owned(),
             (true, ..) => "copy engine, enqueue only".to_owned(),
-            (_, _, Some(_), ..) => format!("kernel{channels}"),
+            (_, _, Some(_), ..) => format!("{WHOLE_KERNEL}{channels}"),
             (_, _, _, Some(_), None) => format!("kernel as the host saw it{channels}"),
             (_, _, _, Some(_), Some(_)) => {
                 format!("kernel and proxy as the host saw them{channels}")

@@ -1,7 +1,8 @@
 //! Clocks that begin with each process or session.
 //!
-//! Three ways lead from one to another, the surest first. The start of a kernel on the GPU's clock, which the ranks of a
-//! host share, comes after its enqueue: where the kernel began soonest, by hardly more than a launch. Clocks that
+//! Three ways lead from one to another, the surest first. The start of a kernel on the GPU's clock comes after its
+//! enqueue: where the kernel began soonest, by hardly more than a launch. GPUs of one host share that clock, those of two
+//! do not; so it is used only where the kernels of each call that keeps its ranks together overlap by it. Clocks that
 //! differ by no more than these show, and that no call contradicts, are taken as they are: NCCL 2.28 and later loads its
 //! profiler right after all ranks of a process's first communicator have exchanged data (`initTransportsRank`, init.cc).
 //! Else the medians of many calls are left.
@@ -27,6 +28,15 @@ struct AlignedCalls {
     hidden_ns: i64,
 }
 
+/// The least overlaps of the ranks' parts of calls that keep their ranks together. Below 0 the clocks contradict a call.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LeastOverlaps {
+    /// By the clocks of the arrivals.
+    pub(super) arrivals_ns: Option<i64>,
+    /// Of the kernels, by the GPU's clock.
+    pub(super) kernels_ns: Option<i64>,
+}
+
 /// By how many ns the GPU's clock is ahead of each process's.
 struct QuickestLaunches {
     ahead: BTreeMap<u32, i64>,
@@ -40,9 +50,9 @@ impl QuickestLaunches {
         let mut two: BTreeMap<u32, (i64, i64)> = BTreeMap::new();
         for came in calls.iter().flat_map(|call| &call.came) {
             let (first, second) = two.entry(came.who).or_insert((i64::MAX, i64::MAX));
-            if let CallAfterArrival::BeganOnGpu(ns) = came.after {
-                *second = ns.max(*first).min(*second);
-                *first = ns.min(*first);
+            if let CallAfterArrival::RanOnGpu { late_ns, .. } = came.after {
+                *second = late_ns.max(*first).min(*second);
+                *first = late_ns.min(*first);
             }
         }
         let mut errors = two.values().map(|(first, second)| match *second {
@@ -68,15 +78,20 @@ impl QuickestLaunches {
 }
 
 impl OwnClocks {
-    /// Aligns the calls of a stretch. `least_overlap` is below 0 where a call contradicts that the clocks began together.
-    pub(super) fn align_calls(&mut self, calls: &mut [SkewCall], least_overlap: Option<i64>) {
+    /// Aligns the calls of a stretch.
+    pub(super) fn align_calls(&mut self, calls: &mut [SkewCall], overlaps: LeastOverlaps) {
         // A last stretch without calls shows nothing of the clocks.
         if calls.is_empty() {
             return;
         }
         let number = calls.len() as u64;
-        let launches = QuickestLaunches::of_calls(calls);
-        let is_contradicted = least_overlap.is_some_and(|least| least < 0);
+        let LeastOverlaps {
+            arrivals_ns,
+            kernels_ns,
+        } = overlaps;
+        let share_gpu_clock = kernels_ns.is_some_and(|least| least >= 0);
+        let launches = QuickestLaunches::of_calls(calls).filter(|_| share_gpu_clock);
+        let is_contradicted = arrivals_ns.is_some_and(|least| least < 0);
         match launches {
             Some(launches) if is_contradicted || launches.do_differ() => {
                 for came in calls.iter_mut().flat_map(|call| &mut call.came) {
@@ -88,12 +103,12 @@ impl OwnClocks {
                 known.hidden_ns = known.hidden_ns.max(launches.error_ns);
                 known.calls += number;
             }
-            launches if !is_contradicted && (launches.is_some() || least_overlap.is_some()) => {
+            launches if !is_contradicted && (launches.is_some() || arrivals_ns.is_some()) => {
                 let error = launches.map(|launches| launches.error_ns);
                 let known = &mut self.as_they_are;
                 // All stretches show the same clocks.
                 let before = (known.calls > 0).then_some(known.hidden_ns);
-                let hidden = error.into_iter().chain(least_overlap).chain(before).min();
+                let hidden = error.into_iter().chain(arrivals_ns).chain(before).min();
                 known.hidden_ns = hidden.unwrap_or(0);
                 known.calls += number;
             }
@@ -116,7 +131,7 @@ impl OwnClocks {
         if calls > 0 {
             report.warn(&format!(
                 "each process has its own clock: {} aligned by the kernels that began soonest after their enqueue, to \
-                 about {:.3} ms if all GPUs are of one host: the clocks of GPUs of two hosts differ",
+                 about {:.3} ms; that all GPUs share a clock, as those of one host do, is contradicted by no kernel",
                 phrase(calls),
                 ms(hidden_ns)
             ));

@@ -3,9 +3,10 @@
 use super::align::StretchOffsets;
 use super::kinds::{CallsOfKind, TimeKind, pick_kind};
 use super::lateness::SkewRankName;
-use super::window::{ArrivingPart, CallAfterArrival, RankArrival, SkewCall, SkewWindow};
+use super::own_clocks::LeastOverlaps;
+use super::window::{ArrivingPart, CallAfterArrival, RankArrival, SkewCall, SkewWindow, SpanClock};
 use super::{ArrivalSource, Options, SkewSummary};
-use crate::formats::profiler::GPU_CLOCK;
+use crate::formats::profiler::{GPU_CLOCK, WHOLE_KERNEL};
 use crate::grammar::stamp::parse_stamp;
 use crate::grammar::values::{OpKind, op_kind};
 use crate::members::Interner;
@@ -221,7 +222,11 @@ impl SkewBuilder {
                 let after = match start.and_then(signed) {
                     Some(start) if start == at => took,
                     Some(start) if times.clock == GPU_CLOCK && kind.has_own_clock() => {
-                        CallAfterArrival::BeganOnGpu(start.saturating_sub(at))
+                        let is_whole = times.quality == WHOLE_KERNEL.as_bytes();
+                        CallAfterArrival::RanOnGpu {
+                            late_ns: start.saturating_sub(at),
+                            took_ns: times.dur_ns.filter(|_| is_whole),
+                        }
                     }
                     // The duration is the kernel's: when it ended for the host is unknown.
                     _ => CallAfterArrival::Unknown,
@@ -266,9 +271,12 @@ impl SkewBuilder {
         let is_start = options.from != ArrivalSource::Durations;
         let kind_of_times = self.kinds.items().get(kind);
         if is_start && kind_of_times.is_some_and(TimeKind::has_own_clock) {
-            let least_overlap = self.least_overlap(&calls);
+            let overlaps = LeastOverlaps {
+                arrivals_ns: self.least_overlap(&calls, SpanClock::Arrivals),
+                kernels_ns: self.least_overlap(&calls, SpanClock::Gpu),
+            };
             let own_clocks = &mut self.calls[kind].found.own_clocks;
-            own_clocks.align_calls(&mut calls, least_overlap);
+            own_clocks.align_calls(&mut calls, overlaps);
         } else if options.align && is_start && self.hosts.items().len() > 1 {
             let hosts = &self.host_of;
             let host = |who: u32| hosts.get(who as usize).copied().unwrap_or(0);
@@ -286,14 +294,14 @@ impl SkewBuilder {
 
     /// The least [`SkewCall::overlap_ns`] of calls that keep their ranks together: no rank ends such a call before
     /// another begins it.
-    fn least_overlap(&self, calls: &[SkewCall]) -> Option<i64> {
+    fn least_overlap(&self, calls: &[SkewCall], clock: SpanClock) -> Option<i64> {
         let ops = self.ops.items();
         let keeps_together = |call: &&SkewCall| {
             let name = ops.get(call.op as usize).map_or(&b""[..], |(op, _)| op);
             matches!(op_kind(name), OpKind::AllReduce | OpKind::PerRank)
         };
         let together = calls.iter().filter(keeps_together);
-        together.filter_map(SkewCall::overlap_ns).min()
+        together.filter_map(|call| call.overlap_ns(clock)).min()
     }
 
     /// Names the ranks. A rank in the largest communicator is a rank of the job if that communicator has all

@@ -197,26 +197,35 @@ fn clocks_that_begin_with_each_process_are_believed_until_a_call_contradicts_the
 }
 
 /// A record with kernels: rank 1's enqueues are 2 ms late, its kernels 3 ms. The clock of the enqueues begins with each
-/// process; each has a kernel that began 20 us after its enqueue. Five of twelve calls have no kernel.
-#[test]
-fn enqueues_are_compared_and_their_clocks_aligned_by_kernels() {
+/// process; each has a kernel that began 20 us after its enqueue. Five of twelve calls have no kernel. The GPU's clock of
+/// rank 1 is ahead by `ahead` ns.
+fn kernels_of_ranks(ahead: i64) -> String {
     let head =
-        "pid,rank,nranks,comm_id,seq,op,count,datatype,start_ns,clock,enqueue_ns\n".to_owned();
+        "pid,rank,nranks,comm_id,seq,op,count,datatype,start_ns,dur_ns,clock,quality,enqueue_ns\n";
     let row = |rank: i64, seq: i64| {
         let enqueue = 30 * MS * seq + 2 * MS * rank;
         let own = enqueue - rank * 700 * MS + 900 * MS;
         let launch = if seq < 2 { 20_000 } else { 5 * MS + rank * MS };
-        let (start, clock) = match seq < 7 {
-            true => (1_790_000_000_000_000_000 + enqueue + launch, "gpu"),
-            false => (own, "plugin"),
+        let (start, times) = match seq < 7 {
+            true => {
+                let start = 1_790_000_000_000_000_000 + enqueue + launch;
+                let took = 4 * MS - 3 * MS * rank;
+                (start + rank * ahead, format!("{took},gpu,kernel"))
+            }
+            false => (own, ",plugin,enqueue only".to_owned()),
         };
         format!(
-            "{},{rank},2,0x9f3b,{seq},AllReduce,64,fp32,{start},{clock},{own}\n",
+            "{},{rank},2,0x9f3b,{seq},AllReduce,64,fp32,{start},{times},{own}\n",
             100 + rank
         )
     };
     let rows = [0, 1].map(|rank| (0..12).map(move |seq| row(rank, seq)).collect::<String>());
-    let text = head + &rows.concat();
+    head.to_owned() + &rows.concat()
+}
+
+#[test]
+fn enqueues_are_compared_and_their_clocks_aligned_by_kernels() {
+    let text = kernels_of_ranks(0);
     for (from, calls, late) in [
         (ArrivalSource::Starts, 12, 2000),
         (ArrivalSource::Kernels, 7, 3000),
@@ -230,6 +239,18 @@ fn enqueues_are_compared_and_their_clocks_aligned_by_kernels() {
         let shown = shown(&grid, &["rank", "calls", "max_us"]);
         assert_eq!(shown[1], format!("1 | {calls} | {late}"));
         assert!(found.own_clocks.hidden_ns().is_none() && found.other_kinds.is_empty());
+    }
+}
+
+/// The GPUs of two hosts: their kernels do not overlap by their clocks, so that medians are left.
+#[test]
+fn clocks_of_gpus_that_a_kernel_contradicts_align_nothing() {
+    for ahead in [3 * MS, -7 * MS] {
+        let options = Options::default();
+        let found = read_rows(&kernels_of_ranks(ahead), &options);
+        let grid = found.late.to_grid(options.late_ns);
+        let shown = shown(&grid, &["rank", "calls", "max_us"]);
+        assert_eq!(shown[1], "1 | 12 | 0", "{ahead}");
     }
 }
 
