@@ -82,12 +82,9 @@ pub(super) fn read_exception<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<E
         || ends_with_logged_error(prefix);
     // The anchor is the end of the name; the rest of the name is before it.
     let name = &before[begin..];
-    let has = |word: &[u8]| memmem::find(text, word).is_some();
-    // A later word of the line has the signal of a process that was started.
-    let is_spawned = name.ends_with(b"ProcessExited") && has(b" terminated with signal SIG")
-        || has(b" is detected by the operating system")
-        || has(b" killed by signal: Terminated");
-    if !is_whole || !is_first || is_spawned || name.first().is_some_and(u8::is_ascii_digit) {
+    let reports = |kind| find_report(text, kind).is_some();
+    let is_number = name.first().is_some_and(u8::is_ascii_digit);
+    if !is_whole || !is_first || is_number || reports(ReportKind::Spawned) {
         return None;
     }
     let ends = |names: &[&[u8]]| names.iter().any(|end| name.ends_with(end));
@@ -99,7 +96,8 @@ pub(super) fn read_exception<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<E
         FailureCause::Cancelled
     } else if ends(&LOST_PEER_EXCEPTIONS)
         || name.starts_with(b"nccl")
-        || find_report(text, ReportKind::Raised).is_some()
+        || reports(ReportKind::Raised)
+        || reports(ReportKind::Nccl)
         || is_setup_error(name, behind)
     {
         FailureCause::Nccl

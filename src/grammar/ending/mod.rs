@@ -319,7 +319,7 @@ fn reader_of_kind(kind: ReportKind) -> Option<EndingReader> {
         ReportKind::Setup => exception::read_setup_error,
         ReportKind::Nccl => exception::read_nccl_error,
         ReportKind::Own => exception::read_own_report,
-        ReportKind::Raised => return None,
+        ReportKind::Raised | ReportKind::Spawned => return None,
     })
 }
 

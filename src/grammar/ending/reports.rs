@@ -13,6 +13,7 @@ pub(super) enum ReportKind {
     Nccl,
     Own,
     Raised,
+    Spawned,
 }
 
 /// The words, each with the kind of its row.
@@ -37,6 +38,7 @@ fn kind_of_row(row: &str) -> Option<ReportKind> {
         "nccl" => ReportKind::Nccl,
         "own" => ReportKind::Own,
         "raised" => ReportKind::Raised,
+        "spawned" => ReportKind::Spawned,
         _ => return None,
     })
 }
@@ -74,6 +76,7 @@ mod tests {
                 let expected = match kind {
                     ReportKind::Crash => FailureCause::Crash,
                     ReportKind::Own => FailureCause::OwnState,
+                    ReportKind::Spawned => FailureCause::Signal(11),
                     _ => FailureCause::Nccl,
                 };
                 assert_eq!(failure.what, expected, "{sample}");
