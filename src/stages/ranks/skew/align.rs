@@ -3,7 +3,7 @@
 //! A host with a clock that is ahead looks as if it were always late. So the median difference of hosts at
 //! their common calls is taken as the difference of their clocks, stretch by stretch, and reported.
 
-use super::window::SkewCall;
+use super::window::{RankArrival, SkewCall};
 use crate::report::Report;
 use crate::stages::skew::limits::{MAX_HOSTS_NAMED, MAX_VALUES_SORTED_BY_HAND};
 use rustc_hash::FxHashMap;
@@ -62,27 +62,7 @@ impl HostClocks {
         host: impl Fn(u32) -> u32,
         names: &[Vec<u8>],
     ) {
-        let mut pairs = HostPairOffsets::new();
-        let mut of_host: FxHashMap<u32, Vec<i64>> = FxHashMap::default();
-        for call in calls.iter() {
-            of_host.clear();
-            for came in &call.came {
-                of_host.entry(host(came.who)).or_default().push(came.ns);
-            }
-            let Some(first) = of_host.keys().min().copied() else {
-                continue;
-            };
-            let medians = of_host.iter_mut();
-            let medians = medians.filter_map(|(&host, times)| Some((host, lower_median(times)?)));
-            let medians: FxHashMap<u32, i64> = medians.collect();
-            let Some(base) = medians.get(&first).copied() else {
-                continue;
-            };
-            for (&other, &ns) in medians.iter().filter(|(other, _)| **other != first) {
-                let apart = ns.saturating_sub(base);
-                pairs.entry((first, other)).or_default().push(apart);
-            }
-        }
+        let mut pairs = collect_host_pairs(calls.iter(), &host, |came| Some(came.ns));
         let ahead = compute_host_offsets(&mut pairs);
         for call in calls {
             for came in &mut call.came {
@@ -131,6 +111,38 @@ impl HostClocks {
             ));
         }
     }
+}
+
+/// Returns the differences of each host's median time from that of the first host of its call.
+pub(super) fn collect_host_pairs<'c>(
+    calls: impl Iterator<Item = &'c SkewCall>,
+    host: impl Fn(u32) -> u32,
+    time: impl Fn(&RankArrival) -> Option<i64>,
+) -> HostPairOffsets {
+    let mut pairs = HostPairOffsets::new();
+    let mut of_host: FxHashMap<u32, Vec<i64>> = FxHashMap::default();
+    for call in calls {
+        of_host.clear();
+        for came in &call.came {
+            if let Some(ns) = time(came) {
+                of_host.entry(host(came.who)).or_default().push(ns);
+            }
+        }
+        let Some(first) = of_host.keys().min().copied() else {
+            continue;
+        };
+        let medians = of_host.iter_mut();
+        let medians = medians.filter_map(|(&host, times)| Some((host, lower_median(times)?)));
+        let medians: FxHashMap<u32, i64> = medians.collect();
+        let Some(base) = medians.get(&first).copied() else {
+            continue;
+        };
+        for (&other, &ns) in medians.iter().filter(|(other, _)| **other != first) {
+            let apart = ns.saturating_sub(base);
+            pairs.entry((first, other)).or_default().push(apart);
+        }
+    }
+    pairs
 }
 
 /// Returns the difference of each host from the first host that it is connected with, over other hosts if

@@ -1,16 +1,17 @@
 //! Clocks that begin with each process or session.
 //!
-//! Three ways lead from one to another, the surest first. The start of a kernel on the GPU's clock comes after its
-//! enqueue: where the kernel began soonest, by hardly more than a launch. GPUs of one host share that clock, those of two
-//! do not; so it is used only where the kernels of each call that keeps its ranks together overlap by it. Clocks that
-//! differ by no more than these show, and that no call contradicts, are taken as they are: NCCL 2.28 and later loads its
-//! profiler right after all ranks of a process's first communicator have exchanged data (`initTransportsRank`, init.cc).
-//! Else the medians of many calls are left.
+//! Three ways lead from one to another, the surest first. The start of a kernel on its GPU's clock comes after its
+//! enqueue: where the kernel began soonest, by hardly more than a launch. The GPUs' clocks differ too, by microseconds on
+//! one host: calls that keep their ranks together end at all of them at once. Clocks that differ by no more than these
+//! show, and that no call contradicts, are taken as they are: NCCL 2.28 and later loads its profiler right after all ranks
+//! of a process's first communicator have exchanged data (`initTransportsRank`, init.cc). Else the medians of many calls
+//! are left.
 
-use super::align::HostClocks;
-use super::window::{CallAfterArrival, SkewCall};
+use super::align::{HostClocks, HostPairOffsets, collect_host_pairs, compute_host_offsets};
+use super::limits::MIN_KERNEL_PAIRS;
+use super::window::{CallAfterArrival, RankArrival, SkewCall};
 use crate::report::{Report, count_phrase};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How the clocks of processes were aligned, over all stretches of calls.
 #[derive(Debug, Default)]
@@ -28,25 +29,20 @@ struct AlignedCalls {
     hidden_ns: i64,
 }
 
-/// The least overlaps of the ranks' parts of calls that keep their ranks together. Below 0 the clocks contradict a call.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct LeastOverlaps {
-    /// By the clocks of the arrivals.
-    pub(super) arrivals_ns: Option<i64>,
-    /// Of the kernels, by the GPU's clock.
-    pub(super) kernels_ns: Option<i64>,
-}
-
-/// By how many ns the GPU's clock is ahead of each process's.
-struct QuickestLaunches {
+/// By how many ns one clock, the first GPU's, is ahead of each process's.
+struct KernelClock {
     ahead: BTreeMap<u32, i64>,
-    /// The greatest difference between the quickest launch of a process and the next one.
+    /// The greatest difference between the quickest launch of a process and the next one, and the median deviation of the
+    /// GPUs' clocks.
     error_ns: i64,
 }
 
-impl QuickestLaunches {
-    /// None if a process has fewer than two.
-    fn of_calls(calls: &[SkewCall]) -> Option<QuickestLaunches> {
+impl KernelClock {
+    /// None if a process has fewer than two kernels, or the GPUs' clocks cannot be compared.
+    fn of_calls<'c>(
+        calls: &[SkewCall],
+        together: impl Iterator<Item = &'c SkewCall>,
+    ) -> Option<KernelClock> {
         let mut two: BTreeMap<u32, (i64, i64)> = BTreeMap::new();
         for came in calls.iter().flat_map(|call| &call.came) {
             let (first, second) = two.entry(came.who).or_insert((i64::MAX, i64::MAX));
@@ -59,11 +55,21 @@ impl QuickestLaunches {
             i64::MAX => None,
             second => Some(second.saturating_sub(*first)),
         });
-        let error_ns = errors.try_fold(0, |most, error| Some(error?.max(most)))?;
-        let ahead = two.into_iter().map(|(who, (first, _))| (who, first));
-        Some(QuickestLaunches {
+        let launch_ns = errors.try_fold(0, |most, error| Some(error?.max(most)))?;
+        let mut ends = collect_host_pairs(together, |who| who, RankArrival::kernel_end_ns);
+        ends.retain(|_, apart| apart.len() >= MIN_KERNEL_PAIRS);
+        if !are_connected(&ends, &two) {
+            return None;
+        }
+        let gpus = compute_host_offsets(&mut ends);
+        let deviation = gpus.values().map(|(_, error)| *error).max().unwrap_or(0);
+        let ahead = two.into_iter().map(|(who, (first, _))| {
+            let gpu = gpus.get(&who).map_or(0, |(ahead, _)| *ahead);
+            (who, first.saturating_sub(gpu))
+        });
+        Some(KernelClock {
             ahead: ahead.collect(),
-            error_ns,
+            error_ns: launch_ns.saturating_add(deviation),
         })
     }
 
@@ -77,38 +83,56 @@ impl QuickestLaunches {
     }
 }
 
+/// Returns true if each process is reached from the first one over pairs.
+fn are_connected<T>(pairs: &HostPairOffsets, processes: &BTreeMap<u32, T>) -> bool {
+    let mut reached: BTreeSet<u32> = processes.keys().take(1).copied().collect();
+    loop {
+        let before = reached.len();
+        for &(a, b) in pairs.keys() {
+            if reached.contains(&a) || reached.contains(&b) {
+                reached.extend([a, b]);
+            }
+        }
+        if reached.len() == before {
+            return processes.keys().all(|who| reached.contains(who));
+        }
+    }
+}
+
 impl OwnClocks {
-    /// Aligns the calls of a stretch.
-    pub(super) fn align_calls(&mut self, calls: &mut [SkewCall], overlaps: LeastOverlaps) {
+    /// Aligns the calls of a stretch. No rank ends a call for which `keeps_together` is true before another begins it,
+    /// and all end it at once.
+    pub(super) fn align_calls(
+        &mut self,
+        calls: &mut [SkewCall],
+        keeps_together: impl Fn(&&SkewCall) -> bool,
+    ) {
         // A last stretch without calls shows nothing of the clocks.
         if calls.is_empty() {
             return;
         }
         let number = calls.len() as u64;
-        let LeastOverlaps {
-            arrivals_ns,
-            kernels_ns,
-        } = overlaps;
-        let share_gpu_clock = kernels_ns.is_some_and(|least| least >= 0);
-        let launches = QuickestLaunches::of_calls(calls).filter(|_| share_gpu_clock);
-        let is_contradicted = arrivals_ns.is_some_and(|least| least < 0);
-        match launches {
-            Some(launches) if is_contradicted || launches.do_differ() => {
+        let together = || calls.iter().filter(&keeps_together);
+        let least_overlap = together().filter_map(SkewCall::overlap_ns).min();
+        let kernels = KernelClock::of_calls(calls, together());
+        let is_contradicted = least_overlap.is_some_and(|least| least < 0);
+        match kernels {
+            Some(kernels) if is_contradicted || kernels.do_differ() => {
                 for came in calls.iter_mut().flat_map(|call| &mut call.came) {
-                    let ahead = launches.ahead.get(&came.who).copied().unwrap_or(0);
+                    let ahead = kernels.ahead.get(&came.who).copied().unwrap_or(0);
                     came.ns = came.ns.saturating_add(ahead);
                 }
                 let known = &mut self.by_kernels;
                 // Each stretch is aligned by itself.
-                known.hidden_ns = known.hidden_ns.max(launches.error_ns);
+                known.hidden_ns = known.hidden_ns.max(kernels.error_ns);
                 known.calls += number;
             }
-            launches if !is_contradicted && (launches.is_some() || arrivals_ns.is_some()) => {
-                let error = launches.map(|launches| launches.error_ns);
+            kernels if !is_contradicted && (kernels.is_some() || least_overlap.is_some()) => {
+                let error = kernels.map(|kernels| kernels.error_ns);
                 let known = &mut self.as_they_are;
                 // All stretches show the same clocks.
                 let before = (known.calls > 0).then_some(known.hidden_ns);
-                let hidden = error.into_iter().chain(arrivals_ns).chain(before).min();
+                let hidden = error.into_iter().chain(least_overlap).chain(before).min();
                 known.hidden_ns = hidden.unwrap_or(0);
                 known.calls += number;
             }
@@ -130,8 +154,8 @@ impl OwnClocks {
         let AlignedCalls { calls, hidden_ns } = self.by_kernels;
         if calls > 0 {
             report.warn(&format!(
-                "each process has its own clock: {} aligned by the kernels that began soonest after their enqueue, to \
-                 about {:.3} ms; that all GPUs share a clock, as those of one host do, is contradicted by no kernel",
+                "each process has its own clock: {} aligned by the kernels that began soonest after their enqueue, and \
+                 by the ends of kernels, to about {:.3} ms",
                 phrase(calls),
                 ms(hidden_ns)
             ));

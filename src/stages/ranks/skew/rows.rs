@@ -3,8 +3,7 @@
 use super::align::StretchOffsets;
 use super::kinds::{CallsOfKind, TimeKind, pick_kind};
 use super::lateness::SkewRankName;
-use super::own_clocks::LeastOverlaps;
-use super::window::{ArrivingPart, CallAfterArrival, RankArrival, SkewCall, SkewWindow, SpanClock};
+use super::window::{ArrivingPart, CallAfterArrival, RankArrival, SkewCall, SkewWindow};
 use super::{ArrivalSource, Options, SkewSummary};
 use crate::formats::profiler::{GPU_CLOCK, WHOLE_KERNEL};
 use crate::grammar::stamp::parse_stamp;
@@ -271,12 +270,14 @@ impl SkewBuilder {
         let is_start = options.from != ArrivalSource::Durations;
         let kind_of_times = self.kinds.items().get(kind);
         if is_start && kind_of_times.is_some_and(TimeKind::has_own_clock) {
-            let overlaps = LeastOverlaps {
-                arrivals_ns: self.least_overlap(&calls, SpanClock::Arrivals),
-                kernels_ns: self.least_overlap(&calls, SpanClock::Gpu),
+            let ops = self.ops.items();
+            // No rank ends such a call before another begins it, and all end it together.
+            let keeps_together = |call: &&SkewCall| {
+                let name = ops.get(call.op as usize).map_or(&b""[..], |(op, _)| op);
+                matches!(op_kind(name), OpKind::AllReduce | OpKind::PerRank)
             };
             let own_clocks = &mut self.calls[kind].found.own_clocks;
-            own_clocks.align_calls(&mut calls, overlaps);
+            own_clocks.align_calls(&mut calls, keeps_together);
         } else if options.align && is_start && self.hosts.items().len() > 1 {
             let hosts = &self.host_of;
             let host = |who: u32| hosts.get(who as usize).copied().unwrap_or(0);
@@ -290,18 +291,6 @@ impl SkewBuilder {
             self.window.recycle_call(call);
         }
         self.calls[kind].held = calls;
-    }
-
-    /// The least [`SkewCall::overlap_ns`] of calls that keep their ranks together: no rank ends such a call before
-    /// another begins it.
-    fn least_overlap(&self, calls: &[SkewCall], clock: SpanClock) -> Option<i64> {
-        let ops = self.ops.items();
-        let keeps_together = |call: &&SkewCall| {
-            let name = ops.get(call.op as usize).map_or(&b""[..], |(op, _)| op);
-            matches!(op_kind(name), OpKind::AllReduce | OpKind::PerRank)
-        };
-        let together = calls.iter().filter(keeps_together);
-        together.filter_map(|call| call.overlap_ns(clock)).min()
     }
 
     /// Names the ranks. A rank in the largest communicator is a rank of the job if that communicator has all

@@ -14,7 +14,7 @@ pub(super) enum CallAfterArrival {
     Unknown,
     /// The call took this long, ns.
     Took(u64),
-    /// Its kernel, on a clock of the GPU.
+    /// Its kernel, on the clock of its GPU.
     RanOnGpu {
         /// The kernel's start on that clock, less the arrival on the process's own, ns.
         late_ns: i64,
@@ -33,15 +33,6 @@ pub(super) struct RankArrival {
     pub(super) after: CallAfterArrival,
 }
 
-/// The clock by which spans of a call are compared.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum SpanClock {
-    /// That of the arrivals.
-    Arrivals,
-    /// The GPU's.
-    Gpu,
-}
-
 impl RankArrival {
     /// Returns the call's duration, ns.
     pub(super) fn dur_ns(&self) -> Option<u64> {
@@ -51,17 +42,15 @@ impl RankArrival {
         }
     }
 
-    /// Returns the beginning and the end of the rank's part by a clock, ns, as far as it has them.
-    fn span_ns(&self, clock: SpanClock) -> Option<(i64, Option<i64>)> {
-        let (begin, took) = match (clock, self.after) {
-            (SpanClock::Arrivals, _) => (self.ns, self.dur_ns()),
-            // A part of a kernel may begin after it, and end before it.
-            (SpanClock::Gpu, CallAfterArrival::RanOnGpu { late_ns, took_ns }) => {
-                (self.ns.saturating_add(late_ns), Some(took_ns?))
+    /// Returns the end of its kernel on the clock of its GPU, ns.
+    pub(super) fn kernel_end_ns(&self) -> Option<i64> {
+        match self.after {
+            CallAfterArrival::RanOnGpu { late_ns, took_ns } => {
+                let begin = self.ns.saturating_add(late_ns);
+                Some(begin.saturating_add_unsigned(took_ns?))
             }
-            (SpanClock::Gpu, _) => return None,
-        };
-        Some((begin, took.map(|ns| begin.saturating_add_unsigned(ns))))
+            _ => None,
+        }
     }
 }
 
@@ -89,12 +78,12 @@ pub(super) struct SkewCall {
 
 impl SkewCall {
     /// Returns by how much the first rank's end is after the last rank's beginning, ns. Below 0 the clocks contradict
-    /// a call that keeps its ranks together. None where fewer than two ranks have such times.
-    pub(super) fn overlap_ns(&self, clock: SpanClock) -> Option<i64> {
-        let spans = || self.came.iter().filter_map(|came| came.span_ns(clock));
-        let first_end = spans().filter_map(|(_, end)| end).min()?;
-        let last = spans().map(|(begin, _)| begin).max()?;
-        (spans().count() > 1).then_some(first_end.saturating_sub(last))
+    /// a call that keeps its ranks together.
+    pub(super) fn overlap_ns(&self) -> Option<i64> {
+        let end = |came: &RankArrival| Some(came.ns.saturating_add_unsigned(came.dur_ns()?));
+        let first_end = self.came.iter().filter_map(end).min()?;
+        let last = self.came.iter().map(|came| came.ns).max()?;
+        Some(first_end.saturating_sub(last))
     }
 
     /// True if all ranks have come.
