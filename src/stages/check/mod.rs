@@ -69,6 +69,17 @@ use warn::nccl_error;
 use warn::triage::{self, CommEndCounts};
 use watchdog::mismatch;
 
+/// Communicators that were not compared, for one reason.
+#[derive(Debug)]
+pub struct UnjudgedComms {
+    /// How many there are.
+    pub number: u64,
+    /// The reason.
+    pub why: Cow<'static, str>,
+    /// They were compared, but for their last calls.
+    pub is_of_last_calls: bool,
+}
+
 /// The result of a check.
 #[derive(Debug, Default)]
 pub struct CheckSummary {
@@ -84,8 +95,8 @@ pub struct CheckSummary {
     pub compared: u64,
     /// What was judged.
     pub judged: JudgedParts,
-    /// The reasons why the other communicators were not compared, and their numbers.
-    pub unjudged: Vec<(Cow<'static, str>, u64)>,
+    /// Those that were not compared, or not to their last calls.
+    pub unjudged: Vec<UnjudgedComms>,
 }
 
 impl CheckSummary {
@@ -391,10 +402,14 @@ fn summarize_check(
     CheckSummary {
         facts: summary::collect_facts(seen, net, compared, &findings),
         known: summary::collect_line_kinds(seen, net),
-        compared: compared.same + compared.apart.len() as u64,
+        compared: compared.count_compared(),
         judged,
         unjudged: unjudged
-            .map(|(why, those)| (why.describe_reason(), those.len() as u64))
+            .map(|(why, those)| UnjudgedComms {
+                number: those.len() as u64,
+                why: why.describe_reason(),
+                is_of_last_calls: why.is_of_last_calls(),
+            })
             .collect(),
         findings,
         inputs: logs.chain(recorded).collect(),

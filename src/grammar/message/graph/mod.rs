@@ -16,6 +16,7 @@ pub(crate) mod tree;
 
 use super::communicator::rccl_tail::split_rccl_tail;
 use crate::token::{PResult, blanks, dec_u32, dec_u64, fraction, until, whole, word};
+pub use ring::MAX_RANKS_OF_LISTED_RING;
 use ring::{RingNeighbours, RingRanks};
 use serde::{Deserialize, Serialize};
 use tree::{TreeList, TreePosition};

@@ -10,6 +10,9 @@
 use crate::message::communicator::rccl_tail::{RcclTail, split_rccl_tail};
 use crate::token::{PResult, dec_i32, dec_u32, fail, whole, word};
 
+/// How many ranks of a ring NCCL lists at most (`MAXWIDTH`, `src/graph/rings.cc`).
+pub const MAX_RANKS_OF_LISTED_RING: usize = 20;
+
 /// The ranks around a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RingRanks<'a> {

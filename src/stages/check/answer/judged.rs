@@ -2,7 +2,6 @@
 
 use crate::stages::check::log::job_ends::JobEnds;
 use crate::stages::check::streams::compare::StreamComparison;
-use crate::stages::check::streams::unjudged_reason::UnjudgedReason;
 use crate::stages::check::wording::number_and_noun;
 use crate::stages::communicators::{CommunicatorsSummary, MergedCommunicator, Named};
 use std::collections::BTreeSet;
@@ -27,16 +26,8 @@ impl JudgedParts {
         found: &CommunicatorsSummary,
         ends: &JobEnds,
     ) -> JudgedParts {
-        // The calls that all members made were compared; of later ones nothing is certain.
-        let in_part = [
-            UnjudgedReason::Running,
-            UnjudgedReason::Rooted,
-            UnjudgedReason::Ended,
-        ];
-        let in_part = in_part.iter().filter_map(|why| compared.unjudged.get(why));
-        let in_part: usize = in_part.map(|those| those.len()).sum();
         JudgedParts {
-            compared: compared.same + (compared.apart.len() + in_part) as u64,
+            compared: compared.count_compared(),
             initialised: InitProgress::of_largest(found)
                 .filter(|init| init.complete == init.all)
                 .map(|init| init.all),

@@ -143,10 +143,14 @@ pub(crate) fn describe_compared(checked: &CheckSummary) -> String {
 
 /// What was not compared, and why.
 fn describe_unjudged(checked: &CheckSummary) -> String {
-    let each = checked.unjudged.iter().map(|(why, n)| {
-        let those = number_and_noun(*n, "communicator");
-        let were = if *n == 1 { "was" } else { "were" };
-        format!("; {those} {were} not compared: {why}")
+    let each = checked.unjudged.iter().map(|of| {
+        let those = number_and_noun(of.number, "communicator");
+        let why = &of.why;
+        let were = if of.number == 1 { "was" } else { "were" };
+        match of.is_of_last_calls {
+            true => format!("; the last calls of {those} were not: {why}"),
+            false => format!("; {those} {were} not compared: {why}"),
+        }
     });
     each.collect()
 }

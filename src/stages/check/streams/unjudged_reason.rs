@@ -42,6 +42,14 @@ pub(crate) enum UnjudgedReason {
 }
 
 impl UnjudgedReason {
+    /// True where the calls that all members made were compared: of later ones nothing is certain.
+    pub(crate) fn is_of_last_calls(self) -> bool {
+        matches!(
+            self,
+            UnjudgedReason::Running | UnjudgedReason::Rooted | UnjudgedReason::Ended
+        )
+    }
+
     /// The reason as text.
     pub(crate) fn describe_reason(self) -> Cow<'static, str> {
         let text = match self {

@@ -11,6 +11,7 @@ use super::cells::{EndpointId, TrafficBasis, TrafficMatrix, TrafficSum};
 use super::members::{MatrixComm, MatrixMembers};
 use super::messages::ranks_with_calls;
 use super::{EndpointLevel, RankCalls};
+use crate::grammar::message::graph::MAX_RANKS_OF_LISTED_RING;
 use crate::grammar::message::tuning::Algorithm;
 use crate::grammar::values::{ByteBasis as Bytes, OpKind, op_kind};
 use crate::report::{Report, count_phrase};
@@ -29,6 +30,7 @@ struct ChannelHops {
     trees: BTreeMap<u32, Vec<(u32, u32)>>,
     /// Channels with a tree.
     channels: BTreeSet<u32>,
+    nranks: u32,
 }
 
 /// The algorithm of a call in the model.
@@ -66,6 +68,8 @@ struct ModelCoverage {
     other: u64,
     without: u64,
     unknown: u64,
+    /// Communicators whose rings are not known whole.
+    cut: BTreeSet<MatrixComm>,
 }
 
 /// Adds modelled traffic.
@@ -80,7 +84,8 @@ pub(super) fn add_modelled_traffic(
 ) {
     let all = collect_channel_hops(net);
     let heard = ranks_with_calls(calls, members);
-    let (sent, told) = model_collectives(calls, &all, &TunedRoutes::from_tuning(tuning), members);
+    let (sent, mut told) =
+        model_collectives(calls, &all, &TunedRoutes::from_tuning(tuning), members);
     // A rank without a call takes the calls of the lowest rank that has some.
     let mut lowest: BTreeMap<(Option<u64>, &MatrixComm), u32> = BTreeMap::new();
     for (step, comm, rank) in sent.keys() {
@@ -88,6 +93,9 @@ pub(super) fn add_modelled_traffic(
     }
     for ((step, comm), rank) in lowest {
         let Some(hops) = all.get(comm) else { continue };
+        if !hops.are_rings_whole() {
+            told.cut.insert(comm.clone());
+        }
         let ranks: BTreeSet<u32> = hops
             .rings
             .keys()
@@ -198,6 +206,11 @@ fn add_modelled_edges(
 }
 
 impl ChannelHops {
+    /// False if ranks have no next rank on a ring: of a large communicator NCCL lists the first ranks of each ring.
+    fn are_rings_whole(&self) -> bool {
+        self.rings.is_empty() || self.rings.len() >= self.nranks as usize
+    }
+
     /// Returns the traffic from a rank to each other rank; `all` is that over all channels.
     fn traffic_by_next_rank(
         &self,
@@ -244,6 +257,7 @@ fn collect_channel_hops(net: &NetSummary) -> BTreeMap<MatrixComm, ChannelHops> {
                 continue;
             };
             let of = all.entry(MatrixComm::Id(id)).or_default();
+            of.nranks = shared.nranks();
             match graph {
                 HopGraph::Rings => of.rings.entry(from).or_default().push((index, to)),
                 HopGraph::Trees => {
@@ -308,6 +322,7 @@ fn report_model_coverage(told: &ModelCoverage, report: &Report) {
         other,
         without,
         unknown,
+        cut,
     } = told;
     if tuned + assumed > 0 {
         let how = match (tuned, assumed) {
@@ -324,6 +339,13 @@ fn report_model_coverage(told: &ModelCoverage, report: &Report) {
             "the model has {} of collectives, {how}; it is what they would send by definition of \
              the algorithms, and --recorded omits it",
             count_phrase(tuned + assumed, "call")
+        ));
+    }
+    if !cut.is_empty() {
+        report.note(&format!(
+            "the model has no traffic of some ranks of {}: the log does not have their rings whole (of a ring NCCL lists \
+             {MAX_RANKS_OF_LISTED_RING} ranks at most)",
+            count_phrase(cut.len() as u64, "communicator")
         ));
     }
     if *other > 0 {

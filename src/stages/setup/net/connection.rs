@@ -43,6 +43,8 @@ pub enum GraphHop {
     RingOfAll,
     /// A tree's hop to the parent.
     Tree,
+    /// The hop from the last rank of such a list to the first, if the list has all ranks.
+    RingEnd,
 }
 
 /// The NIC of a connection.
@@ -115,7 +117,13 @@ impl ConnectionPath {
     /// Returns the rank that prints the line.
     pub fn printing_rank(&self) -> u32 {
         match (self.receives, self.to) {
-            _ if self.via == ConnectionTransport::Hop(GraphHop::RingOfAll) => 0,
+            _ if matches!(
+                self.via,
+                ConnectionTransport::Hop(GraphHop::RingOfAll | GraphHop::RingEnd)
+            ) =>
+            {
+                0
+            }
             (Some(true), Some(to)) => to,
             _ => self.from,
         }
@@ -143,8 +151,8 @@ impl ConnectionTransport {
             ConnectionTransport::Shm => "SHM",
             ConnectionTransport::Net(_) => "NET",
             ConnectionTransport::CollNet(_) => "COLLNET",
-            ConnectionTransport::Hop(GraphHop::Ring | GraphHop::RingOfAll) => "ring",
             ConnectionTransport::Hop(GraphHop::Tree) => "tree",
+            ConnectionTransport::Hop(_) => "ring",
         }
     }
 

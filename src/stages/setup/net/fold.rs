@@ -117,9 +117,11 @@ impl NetPartial {
             GraphMessage::Ring(ring) if ring.cut => {}
             GraphMessage::Ring(ring) => {
                 let ranks: Vec<u32> = ring.ranks().collect();
-                let behind = ranks.iter().cycle().skip(1);
-                for (&from, &to) in ranks.iter().zip(behind) {
-                    hop(None, GraphHop::RingOfAll, (from, to), ring.channel);
+                for pair in ranks.windows(2) {
+                    hop(None, GraphHop::RingOfAll, (pair[0], pair[1]), ring.channel);
+                }
+                if let (Some(&first), Some(&last)) = (ranks.first(), ranks.last()) {
+                    hop(None, GraphHop::RingEnd, (last, first), ring.channel);
                 }
             }
             GraphMessage::Neighbours(ring) => {

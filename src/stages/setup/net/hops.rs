@@ -3,6 +3,7 @@
 use super::NetSummary;
 use super::connection::{ConnectionChannels, ConnectionPath, ConnectionTransport, GraphHop};
 use super::pairs::{PairOwner, RankPairs, SharedCommunicator};
+use crate::grammar::message::graph::MAX_RANKS_OF_LISTED_RING;
 use crate::output::render::{Grid, TableCell};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,10 +19,8 @@ pub enum HopGraph {
 impl HopGraph {
     fn contains_hop(self, via: &ConnectionTransport) -> bool {
         match via {
-            ConnectionTransport::Hop(GraphHop::Ring | GraphHop::RingOfAll) => {
-                self == HopGraph::Rings
-            }
             ConnectionTransport::Hop(GraphHop::Tree) => self == HopGraph::Trees,
+            ConnectionTransport::Hop(_) => self == HopGraph::Rings,
             _ => false,
         }
     }
@@ -29,7 +28,7 @@ impl HopGraph {
 
 /// Collects all hops: owner, ring or tree, from rank, to rank.
 fn collect_hops(net: &NetSummary, graph: HopGraph) -> BTreeSet<(PairOwner, u32, u32, u32)> {
-    let mut hops = BTreeSet::new();
+    let (mut hops, mut ends) = (BTreeSet::new(), BTreeSet::new());
     for ((process, owner, way), (channels, _)) in &net.all.hops {
         // A communicator of one rank has no hop.
         if let (true, Some(to)) = (
@@ -37,9 +36,25 @@ fn collect_hops(net: &NetSummary, graph: HopGraph) -> BTreeSet<(PairOwner, u32, 
             way.to.filter(|to| *to != way.from),
         ) {
             let of = PairOwner::new(*process, owner);
-            hops.extend(channels.iter().map(|(index, _)| (of, *index, way.from, to)));
+            let those = match way.via == ConnectionTransport::Hop(GraphHop::RingEnd) {
+                true => &mut ends,
+                false => &mut hops,
+            };
+            those.extend(channels.iter().map(|(index, _)| (of, *index, way.from, to)));
         }
     }
+    let mut listed: BTreeMap<(PairOwner, u32), usize> = BTreeMap::new();
+    for (of, index, ..) in &hops {
+        *listed.entry((*of, *index)).or_default() += 1;
+    }
+    let is_whole = |(of, index, ..): &(PairOwner, u32, u32, u32)| {
+        let ranks = listed.get(&(*of, *index)).map_or(1, |hops| hops + 1);
+        match of {
+            PairOwner::Comm(shared) => ranks >= shared.nranks() as usize,
+            PairOwner::Process(_) => ranks < MAX_RANKS_OF_LISTED_RING,
+        }
+    };
+    hops.extend(ends.into_iter().filter(is_whole));
     hops
 }
 

@@ -18,6 +18,15 @@ pub enum SharedCommunicator {
     Own(u32, u64, u32),
 }
 
+impl SharedCommunicator {
+    /// Its size.
+    pub fn nranks(self) -> u32 {
+        match self {
+            SharedCommunicator::Id(_, nranks) | SharedCommunicator::Own(.., nranks) => nranks,
+        }
+    }
+}
+
 /// Returns the communicator of a connection, if it is known.
 pub fn find_shared_comm(process: u32, owner: &ConnectionOwner) -> Option<SharedCommunicator> {
     match owner {
