@@ -28,10 +28,9 @@ fn lock_shown() -> MutexGuard<'static, bool> {
 pub struct Screen(Terminal<CrosstermBackend<Stdout>>);
 
 impl Screen {
-    /// Takes the terminal. Ctrl-C stays the signal that it is without a page: it also ends the program that
-    /// writes
-    /// to the pipe. A signal gives the terminal back; with `is_last`, no other thread waits for signals,
-    /// and it ends the program, too.
+    /// Takes the terminal. Ctrl-C stays the signal that it is without a page: it also ends the program that writes
+    /// to the pipe. A signal gives the terminal back. With `is_last` no other thread waits for signals: Ctrl-C leaves the
+    /// page as its key does, and a second one, or another signal, ends the program.
     ///
     /// # Errors
     /// The terminal cannot be used.
@@ -115,7 +114,22 @@ fn reset_terminal() {
     let _ = terminal::disable_raw_mode();
 }
 
-/// Gives the terminal back at the first signal.
+/// Gives the terminal back at the first signal, and ends the program where nothing else does.
+fn end_at_signals(mut signal_came: impl FnMut() -> bool, signal: &AtomicUsize, is_last: bool) {
+    if !signal_came() {
+        return;
+    }
+    restore_terminal(&mut lock_shown());
+    let number = || signal.load(Ordering::Acquire) as i32;
+    // A pipe ends at the first two of them; what was found is written.
+    let is_left = number() == SIGINT || !is_last && number() == SIGTERM;
+    // Where only the page was left the next signal ends the program.
+    if !is_left || is_last && signal_came() {
+        let _ = low_level::emulate_default_handler(number());
+    }
+}
+
+/// Waits for signals on a thread of its own.
 fn listen_for_signals(is_last: bool) -> io::Result<()> {
     let signal = Arc::new(AtomicUsize::new(0));
     let (mut wake, waker) = UnixStream::pair()?;
@@ -123,17 +137,7 @@ fn listen_for_signals(is_last: bool) -> io::Result<()> {
         signal_hook::flag::register_usize(number, Arc::clone(&signal), number as usize)?;
         low_level::pipe::register(number, waker.try_clone()?)?;
     }
-    std::thread::Builder::new().spawn(move || {
-        if wake.read_exact(&mut [0]).is_err() {
-            return;
-        }
-        let mut shown = lock_shown();
-        restore_terminal(&mut shown);
-        let number = signal.load(Ordering::Acquire) as i32;
-        // A pipe ends at the first two of them, and what was found is written.
-        if is_last || ![SIGINT, SIGTERM].contains(&number) {
-            let _ = low_level::emulate_default_handler(number);
-        }
-    })?;
+    let signal_came = move || wake.read_exact(&mut [0]).is_ok();
+    std::thread::Builder::new().spawn(move || end_at_signals(signal_came, &signal, is_last))?;
     Ok(())
 }

@@ -1,7 +1,13 @@
 //! Progress on a terminal, nothing in a pipe.
 
-use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
-use std::io::IsTerminal;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle, TermLike};
+use rustix::termios::tcgetwinsize;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::low_level;
+use std::io::{self, IsTerminal, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Receives the progress of a run.
 pub trait Progress: Sync {
@@ -30,7 +36,7 @@ impl ByteProgressBar {
     /// the bytes of all inputs, if known; it costs a system call for each file and is called only
     /// if the bar is shown.
     pub fn new(total: impl FnOnce() -> Option<u64>, wanted: bool) -> ByteProgressBar {
-        if !wanted || !std::io::stderr().is_terminal() {
+        if !wanted || !io::stderr().is_terminal() {
             return ByteProgressBar::default();
         }
         let (bar, template) = match total() {
@@ -43,12 +49,18 @@ impl ByteProgressBar {
                 "{spinner} {bytes} {bytes_per_sec}",
             ),
         };
+        bar.set_draw_target(ProgressDrawTarget::term_like(Box::new(BarTerminal)));
         // The templates are constant; a wrong one would leave the plain style.
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
         // However the run ends: an error or a signal leaves no bar.
         let bar = bar.with_finish(ProgressFinish::AndClear);
+        // A signal ends the input of a pipe, and the program ends in order.
+        if bar.length().is_some() {
+            // Without this a signal would leave the bar, and nothing worse.
+            let _ = clear_at_signals(bar.clone());
+        }
         ByteProgressBar { bar }
     }
 
@@ -66,5 +78,93 @@ impl Progress for ByteProgressBar {
     /// Takes the bar away, so that what follows is on lines of its own.
     fn finish(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// Makes a signal take the bar away before it ends the program.
+fn clear_at_signals(bar: ProgressBar) -> io::Result<()> {
+    let signal = Arc::new(AtomicUsize::new(0));
+    let (mut wake, waker) = UnixStream::pair()?;
+    for number in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_usize(number, Arc::clone(&signal), number as usize)?;
+        low_level::pipe::register(number, waker.try_clone()?)?;
+    }
+    std::thread::Builder::new().spawn(move || {
+        if wake.read_exact(&mut [0]).is_ok() {
+            bar.finish_and_clear();
+            let number = signal.load(Ordering::Acquire) as i32;
+            let _ = low_level::emulate_default_handler(number);
+        }
+    })?;
+    Ok(())
+}
+
+/// Columns at the right that a bar leaves free. What a terminal prints for a key, such as `^C`, stays on the bar's line
+/// there, and is cleared with it.
+const FREE_COLUMNS: u16 = 4;
+
+/// The terminal on stderr, a few columns narrower than it is.
+#[derive(Debug)]
+struct BarTerminal;
+
+impl BarTerminal {
+    fn write(text: std::fmt::Arguments<'_>) -> io::Result<()> {
+        io::stderr().write_fmt(text)
+    }
+}
+
+impl TermLike for BarTerminal {
+    fn width(&self) -> u16 {
+        let size = tcgetwinsize(io::stderr());
+        let columns = size.map_or(0, |size| size.ws_col);
+        if columns == 0 { 80 } else { columns }.saturating_sub(FREE_COLUMNS)
+    }
+
+    fn move_cursor_up(&self, n: usize) -> io::Result<()> {
+        if n == 0 {
+            Ok(())
+        } else {
+            BarTerminal::write(format_args!("\x1b[{n}A"))
+        }
+    }
+
+    fn move_cursor_down(&self, n: usize) -> io::Result<()> {
+        if n == 0 {
+            Ok(())
+        } else {
+            BarTerminal::write(format_args!("\x1b[{n}B"))
+        }
+    }
+
+    fn move_cursor_right(&self, n: usize) -> io::Result<()> {
+        if n == 0 {
+            Ok(())
+        } else {
+            BarTerminal::write(format_args!("\x1b[{n}C"))
+        }
+    }
+
+    fn move_cursor_left(&self, n: usize) -> io::Result<()> {
+        if n == 0 {
+            Ok(())
+        } else {
+            BarTerminal::write(format_args!("\x1b[{n}D"))
+        }
+    }
+
+    fn write_line(&self, text: &str) -> io::Result<()> {
+        BarTerminal::write(format_args!("{text}\n"))
+    }
+
+    fn write_str(&self, text: &str) -> io::Result<()> {
+        BarTerminal::write(format_args!("{text}"))
+    }
+
+    fn clear_line(&self) -> io::Result<()> {
+        BarTerminal::write(format_args!("\r\x1b[2K"))
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        io::stderr().flush()
     }
 }

@@ -213,7 +213,7 @@ impl ProgramRun {
             },
             window: steps.window(AWK_WINDOW),
         };
-        let bar = ByteProgressBar::new(|| total_bytes(&origins), !input.quiet);
+        let bar = ByteProgressBar::new(|| total_bytes(&origins), !input.quiet && !input.follow);
         let report = report.with_bar(&bar);
         let run = ProgramRun {
             origins,
