@@ -19,6 +19,7 @@ use std::process::ExitCode;
 /// The host's time is not the copy's: an asynchronous copy is only enqueued in it. So there is no bandwidth.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-cuda", version, after_long_help = AFTER)]
+#[command(mut_arg("follow", |follow| follow.hide(true)))]
 #[command(mut_arg("top", |top| cli::top_of_counts(top, LARGEST_BY)))]
 #[command(next_help_heading = "Rows")]
 pub(crate) struct Cli {

@@ -33,6 +33,7 @@ use std::process::ExitCode;
 /// that one of the two does not report is not a difference; a note reports it.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-diff", version, after_long_help = AFTER)]
+#[command(mut_arg("follow", |follow| follow.hide(true)))]
 #[command(next_help_heading = "Rows")]
 #[command(mut_arg("files", |files| files
     .value_names(["A", "B"])

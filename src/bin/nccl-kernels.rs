@@ -21,6 +21,7 @@ use std::process::ExitCode;
 /// protocol or reduction ran. Only its operation is read. One kernel may run a group of calls.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-kernels", version, after_long_help = AFTER)]
+#[command(mut_arg("follow", |follow| follow.hide(true)))]
 #[command(mut_arg("top", |top| cli::top_of_counts(top, LARGEST_BY)))]
 #[command(next_help_heading = "Rows")]
 pub(crate) struct Cli {

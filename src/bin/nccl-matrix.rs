@@ -18,14 +18,14 @@ use std::process::ExitCode;
 
 /// Who sends to whom: calls and bytes between ranks, GPUs or hosts
 ///
-/// Reads NCCL debug logs (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL, and GRAPH for rings and trees), call tables,
-/// exports of Nsight Systems, traces of torch.profiler, dumps of the flight recorder, MPI message logs
-/// and the files of Snoopie.
+/// Reads NCCL debug logs (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL, and GRAPH for rings and
+/// trees), call tables, exports of Nsight Systems, traces of torch.profiler, dumps of the flight
+/// recorder, MPI message logs and the files of Snoopie.
 ///
-/// Writes from, to, calls, bytes and basis, after step with --by step. An end is a rank of the job, a GPU
-/// (host/gpu0), a host, or the memory of a host (host/memory). Where it is not known which rank of the job a
-/// member of a communicator is, it is written as communicator:rank. bytes is empty where the bytes of a call
-/// are not known. basis is how it is known what goes from one end to the other:
+/// Writes from, to, calls, bytes and basis, after step with --by step. An end is a rank of the job, a
+/// GPU (host/gpu0), a host, or the memory of a host (host/memory). Where it is not known which rank
+/// of the job a member of a communicator is, it is written as communicator:rank. bytes is empty where
+/// the bytes of a call are not known. basis is how it is known what goes from one end to the other:
 ///
 ///   sent        the sender's record of a message (Send)
 ///   received    the receiver's record (Recv), where the sender is not in the inputs
@@ -35,9 +35,11 @@ use std::process::ExitCode;
 ///   ring model  what a collective would send over the rings of its communicator
 ///   tree model  the same over its trees
 ///
-/// A message counts once. A warning has the pairs of ranks in which the receiver expected something else.
+/// A message counts once. A warning has the pairs of ranks in which the receiver expected something
+/// else.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-matrix", version, after_long_help = AFTER)]
+#[command(mut_arg("follow", |follow| follow.hide(true)))]
 #[command(mut_arg("top", |top| cli::top_of_counts(top, LARGEST_BY)))]
 #[command(next_help_heading = "Rows")]
 #[command(verbatim_doc_comment)]

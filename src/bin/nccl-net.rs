@@ -62,10 +62,10 @@ pub(crate) struct Cli {
 
 const AFTER: &str = "\
 The communicator of a connection: between Init START and Init COMPLETE of a thread it is that
-communicator. Up to NCCL 2.17, which prints no START, it is that of the thread's next COMPLETE. Later
-it is that of the last call of the thread, or of its process if the thread makes no calls, if the
-ranks fit. Otherwise it is the only communicator of the process that the ranks fit and that existed
-at that line. If none of these rules decides, comm_id is empty.
+communicator. Up to NCCL 2.17, which prints no START, it is that of the thread's next COMPLETE.
+Later it is that of the last call of the thread, or of its process if the thread makes no calls,
+if the ranks fit. Otherwise it is the only communicator of the process that the ranks fit and that
+existed at that line. If none of these rules decides, comm_id is empty.
 
 Examples:
   nccl-net nccl.log

@@ -20,6 +20,7 @@ use std::process::ExitCode;
 /// during which something is computed; and global_rank, which is rank.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-overlap", version, after_long_help = AFTER)]
+#[command(mut_arg("follow", |follow| follow.hide(true)))]
 #[command(next_help_heading = "Rows")]
 pub(crate) struct Cli {
     #[command(flatten)]

@@ -24,6 +24,7 @@ use std::process::ExitCode;
 /// input has no calls to count), damaged, torn, and skipped (the part was there).
 #[derive(Debug, Parser)]
 #[command(name = "nccl-pack", version, after_long_help = AFTER)]
+#[command(mut_arg("follow", |follow| follow.hide(true)))]
 #[command(next_help_heading = "Output")]
 pub(crate) struct Cli {
     #[command(flatten)]

@@ -23,6 +23,7 @@ use std::process::ExitCode;
 /// the median of the others.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-proxy", version, after_long_help = AFTER)]
+#[command(mut_arg("follow", |follow| follow.hide(true)))]
 #[command(mut_arg("top", |top| cli::top_of_counts(top, LARGEST_BY)))]
 #[command(next_help_heading = "Rows")]
 pub(crate) struct Cli {

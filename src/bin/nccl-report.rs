@@ -6,7 +6,7 @@ use nccl_pipe::program::cli::{
     self, AroundArgs, FileArgs, InputArgs, ProgramRun, RowFormat, StepLineArgs,
 };
 use nccl_pipe::stages::page::{self, PageOrder, ReportPage, html, json, markdown, summary, text};
-use std::io::Write;
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -24,6 +24,7 @@ use std::process::ExitCode;
 /// A step is called long if it took 1.5 times the median of all steps, or more.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-report", version, after_long_help = AFTER)]
+#[command(mut_arg("follow", |follow| follow.hide(true)))]
 #[command(mut_arg("output", |output| output
     .help("Write the page to this file; its ending names the format: .html, .md, .json, .txt")
     .long_help(None)))]
@@ -48,8 +49,8 @@ pub(crate) struct Cli {
 }
 
 const AFTER: &str = "\
-The HTML file needs nothing else: no network and no other file. Its tables can be sorted, and each can be
-saved as CSV. The keys of the JSON object are described in docs/nccl-report.md.
+The HTML file needs nothing else: no network and no other file. Its tables can be sorted, and each
+can be saved as CSV. The keys of the JSON object are described in docs/nccl-report.md.
 
 Examples:
   nccl-report nccl.log
@@ -59,8 +60,8 @@ Examples:
   nccl-report today.log --against yesterday.log -o report.html
   nccl-steps nccl.log --steps 45..49 --keep-init | nccl-report
 
-Exit codes: 0 everything was read (also if something is wrong with the job: nccl-check shows that by its
-exit code), 1 some input was damaged, 2 the program failed.";
+Exit codes: 0 everything was read (also if something is wrong with the job: nccl-check shows that
+by its exit code), 1 some input was damaged, 2 the program failed.";
 
 /// How the page is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -148,12 +149,23 @@ pub(crate) fn main() -> ExitCode {
                 .print(|| summary::build_summary(&page).into())?;
             return Ok(run.finish());
         }
+        let answer = page.answer.clone();
         let page = shape.render_page(&page, run.options.log.jobs);
         let write =
             |out: &mut (dyn Write + Send)| out.write_all(&page).context("cannot write the output");
         match shape {
             ReportFormat::Text => cli::with_text(cli.around.look(), write)?,
             _ => cli::with_stdout(write)?,
+        }
+        // A page in a file shows nothing on the terminal.
+        if let Some(path) = cli.file.path()
+            && io::stderr().is_terminal()
+        {
+            let next = answer
+                .next
+                .map_or(String::new(), |next| format!("; next: {next}"));
+            run.report
+                .note(&format!("{}: {}{next}", path.display(), answer.sentence));
         }
         Ok(run.finish())
     })

@@ -35,6 +35,7 @@ use std::str::FromStr;
 /// the last one waits least. This needs no clock.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-skew", version, after_long_help = AFTER)]
+#[command(mut_arg("follow", |follow| follow.hide(true)))]
 #[command(mut_arg("top", |top| cli::top_of_counts(top, LARGEST_BY)))]
 #[command(next_help_heading = "Rows")]
 pub(crate) struct Cli {

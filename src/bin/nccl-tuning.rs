@@ -42,11 +42,11 @@ pub(crate) struct Cli {
 const LARGEST_BY: &[&str] = &["lines"];
 
 const AFTER: &str = "\
-How lines find their calls: a burst is everything that a thread prints up to the next COLL line after
-a TUNING line. A TUNING line belongs to a call of the burst with the same bytes, with the same
-operation if the line names one, and by a rank 0 if INIT lines show the ranks. Up to NCCL 2.23, if no
-call has its bytes, it may belong to several calls of one communicator, operation and datatype whose
-sum it is.
+How lines find their calls: a burst is everything that a thread prints up to the next COLL line
+after a TUNING line. A TUNING line belongs to a call of the burst with the same bytes, with the
+same operation if the line names one, and by a rank 0 if INIT lines show the ranks. Up to NCCL
+2.23, if no call has its bytes, it may belong to several calls of one communicator, operation and
+datatype whose sum it is.
 
 Examples:
   nccl-tuning nccl.log

@@ -45,7 +45,7 @@ struct AlikeKind {
     text: String,
     /// The input of the first message.
     first: String,
-    /// The last other input, and the text of all others: with `N` for each number in which they differ.
+    /// The last other input, and the text of all others: with a range for each number in which they differ.
     others: Option<(String, String)>,
     /// The number of other inputs.
     more: u64,
@@ -69,7 +69,7 @@ impl AlikeMessages {
                 known.more += 1;
                 let text = match known.others.take() {
                     None => message.to_owned(),
-                    Some((_, text)) => hide_differing_numbers(&text, message),
+                    Some((_, text)) => widen_ranges(&text, message),
                 };
                 known.others = Some((input.to_owned(), text));
             }
@@ -106,28 +106,39 @@ fn hide_numbers(text: &str) -> String {
         .join(" ")
 }
 
-/// Returns `text` with `N` for each number that is another one in `other`, a text with the same words.
-fn hide_differing_numbers(text: &str, other: &str) -> String {
+/// Returns `text` with a range, such as `3..20`, for each number that is another one in `other`, a text with the same words.
+fn widen_ranges(text: &str, other: &str) -> String {
     let pairs = text.split(' ').zip(other.split(' '));
-    let words = pairs.map(|(word, same)| match word == same {
-        true => word.to_owned(),
-        false => hide_number(same),
-    });
+    let words = pairs.map(
+        |(word, same)| match (split_number(word), split_number(same)) {
+            (Some((before, known, after)), Some((_, new, _))) if word != same => {
+                let (low, high) = known.split_once("..").unwrap_or((known, known));
+                let value = |number: &str| number.replace(',', "").parse().unwrap_or(f64::MAX);
+                let low = if value(new) < value(low) { new } else { low };
+                let high = if value(new) > value(high) { new } else { high };
+                format!("{before}{low}..{high}{after}")
+            }
+            _ => word.to_owned(),
+        },
+    );
     words.collect::<Vec<_>>().join(" ")
 }
 
 fn hide_number(word: &str) -> String {
+    match split_number(word) {
+        Some((before, _, after)) => format!("{before}N{after}"),
+        None => word.to_owned(),
+    }
+}
+
+/// Splits a word that is a number, or a range of them, from the signs around it.
+fn split_number(word: &str) -> Option<(&str, &str, &str)> {
     let number = word.trim_start_matches('(');
     let is_number = number.starts_with(|c: char| c.is_ascii_digit())
         && (number.chars()).all(|c| c.is_ascii_digit() || ",.%".contains(c));
-    match is_number {
-        true => {
-            let from = word.len() - number.len();
-            let to = word.trim_end_matches([',', '.', '%']).len();
-            format!("{}N{}", &word[..from], &word[to..])
-        }
-        false => word.to_owned(),
-    }
+    let (before, number) = word.split_at(word.len() - number.len());
+    let (number, after) = number.split_at(number.trim_end_matches([',', '.', '%']).len());
+    is_number.then_some((before, number, after))
 }
 
 #[cfg(test)]
@@ -151,7 +162,7 @@ mod tests {
         assert!(alike.add_message("warning", "a", "other"));
         let rest: Vec<_> = alike.describe_rest().map(|(_, text)| text).collect();
         let text =
-            "2 more inputs (-v lists them): found no calls in N lines (12 of 3, and more 0x12)";
+            "2 more inputs (-v lists them): found no calls in 3..20 lines (12 of 3, and more 0x12)";
         assert_eq!(rest, [text, "d: other"]);
     }
 }

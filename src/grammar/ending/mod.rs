@@ -235,7 +235,7 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     ("ut of memory: Kill", launcher::read_kernel_oom_kill),
     ("NVRM: Xid", launcher::read_kernel_xid),
     ("exited on signal ", launcher::read_mpirun_signal),
-    ("exited with non-zero status", exception::read_crash),
+    ("exited with non-zero status", launcher::read_mpirun_abort),
     ("] Signal: ", launcher::read_signal_handler),
     (": rank ", launcher::read_pals),
     ("Caught signal ", launcher::read_ucx_signal),
@@ -259,6 +259,7 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
         "Root Cause (first observed failure):",
         launcher::read_first_failure,
     ),
+    ("first process to do so was:", launcher::read_first_failure),
     (
         " death signal, shutting down workers",
         launcher::read_death_signal,

@@ -46,7 +46,8 @@ pub(super) fn parse_hccl_report(line: &[u8]) -> Option<HcclReport<'_>> {
         ),
     };
     let text = &line[at + code.map_or(0, <[u8]>::len)..];
-    let remote = find_number(text, &REMOTE_RANKS);
+    // HCCL's INVALID_VALUE_RANKID: it does not know the rank either.
+    let remote = find_number(text, &REMOTE_RANKS).filter(|rank| *rank != u32::MAX);
     let mut who = find_group_member(&line[..at]);
     if who.global.is_none() {
         let own = remote.and_then(|remote| find_other_rank(text, remote));
@@ -187,6 +188,11 @@ mod tests {
             (
                 "EI0002: [PID: 7277] The wait execution of the Notify register times out. Reason: The Notify register has \
                  not received the Notify record from remote rank [unknown].base information: [streamID:[1]]",
+                Some(("EI0002", None, None, None)),
+            ),
+            (
+                "EI0002: The wait execution of the Notify register times out. Reason: The Notify register has not received \
+                 the Notify record from remote rank [4294967295].base information: [streamID:[1]]",
                 Some(("EI0002", None, None, None)),
             ),
             (

@@ -6,7 +6,7 @@ use super::ending::format_of_output;
 use crate::program::man;
 use anyhow::Context;
 use clap::builder::EnumValueParser;
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command, Parser};
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -77,7 +77,8 @@ fn match_args(command: &Command) -> anyhow::Result<Option<ArgMatches>> {
     Ok(Some(matches))
 }
 
-/// Leaves out a tip that names another option than the one that was probably meant: `--output` for `--op`.
+/// Leaves out a tip that names another option than the one that was probably meant, such as `--output` for `--op`, and the
+/// one to name it as a file.
 fn drop_distant_tip(mut error: clap::Error, command: &Command) -> clap::Error {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => text.trim_start_matches('-').as_bytes(),
@@ -87,13 +88,26 @@ fn drop_distant_tip(mut error: clap::Error, command: &Command) -> clap::Error {
         text(ContextKind::InvalidArg),
         text(ContextKind::SuggestedArg),
     );
-    let is_alike = given.first() == tip.first() && given.len().abs_diff(tip.len()) <= 2;
-    if !tip.is_empty() && !is_alike {
+    let is_distant = !(tip.is_empty() || tip.starts_with(given) || are_typos(given, tip));
+    if error.kind() == ErrorKind::UnknownArgument {
+        error.remove(ContextKind::Suggested);
+    }
+    if is_distant {
         let usage = ContextValue::StyledStr(command.clone().render_usage());
         error.remove(ContextKind::SuggestedArg);
         error.insert(ContextKind::Usage, usage);
     }
     error
+}
+
+/// True for words with the same letters but for one.
+fn are_typos(one: &[u8], other: &[u8]) -> bool {
+    let mut left = other.to_vec();
+    let is_in = |letter: &&u8| {
+        let at = left.iter().position(|of| of == *letter);
+        at.map(|at| left.swap_remove(at)).is_some()
+    };
+    one.iter().filter(is_in).count() + 1 >= one.len().max(other.len())
 }
 
 /// A usage error: clap's own message and exit code 2.

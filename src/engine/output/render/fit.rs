@@ -171,10 +171,24 @@ pub(super) fn fit_columns(
         let is_it = |c: &FittedColumn| c.name == name;
         leave_columns_out(columns, is_too_wide, &mut left_out, is_it);
     }
+    // The rank in the job is what people look for.
+    let named = |name: &str, columns: &[FittedColumn]| {
+        let mut kept = (1..columns.len()).filter(|&at| columns[at].is_kept);
+        kept.find(|&at| columns[at].name == name)
+    };
+    let global_rank = named("global_rank", columns).filter(|&at| !columns[at].is_empty);
+    if global_rank.is_some() {
+        let is_rank = |c: &FittedColumn| c.name == "rank";
+        leave_columns_out(columns, is_too_wide, &mut left_out, is_rank);
+    }
     if is_too_wide(columns) {
         most = MIN_TEXT_WIDTH;
     }
-    for at in (1..columns.len()).rev() {
+    let last = (1..columns.len()).rev();
+    let last = last
+        .filter(|at| Some(*at) != global_rank)
+        .chain(global_rank);
+    for at in Vec::from_iter(last) {
         if row_width(columns, between, most) > width && columns[at].is_kept {
             columns[at].is_kept = false;
             left_out.push(columns[at].name.clone());

@@ -94,11 +94,18 @@ impl LogFacts {
         }
     }
 
-    /// Adds the facts of INIT lines: the size of the largest communicator, and its nodes.
+    /// Adds the facts of INIT lines: the size of the largest communicator, and its nodes. They are the job's unless the
+    /// log has more processes and no communicator of all ranks.
     pub fn add_communicators(&mut self, found: &CommunicatorsSummary) {
         let largest = found.views().filter(|view| view.nranks.is_some());
         let largest = largest.max_by_key(|view| (view.nranks, view.nodes));
-        if let Some(view) = largest {
+        let processes: BTreeSet<u32> = found.sides.iter().map(|side| side.process).collect();
+        let mut places = found.communicators.iter().map(|known| &known.place);
+        let has_world = places.any(|place| place.has_all_job_ranks());
+        let is_of_job = |nranks: Option<u32>| {
+            has_world || nranks.is_some_and(|nranks| nranks as usize >= processes.len())
+        };
+        if let Some(view) = largest.filter(|view| is_of_job(view.nranks)) {
             self.ranks = view.nranks.map(u64::from);
             self.nodes = view.nodes.map(u64::from).or(self.nodes);
         }

@@ -83,6 +83,8 @@ pub(super) struct LatenessByRank {
     ranks: Vec<RankLateness>,
     /// The ranks' names, set at the end.
     pub(super) names: Vec<SkewRankName>,
+    /// The resolution of the times, ns, set at the end.
+    pub(super) resolution_ns: i64,
     /// Times of the current call's ranks.
     times: Vec<i64>,
 }
@@ -169,7 +171,7 @@ impl LatenessByRank {
             columns: columns.map(str::to_owned).to_vec(),
             rows: named
                 .iter()
-                .map(|(name, rank)| rank.row_of_rank(name, late_ns))
+                .map(|(name, rank)| rank.row_of_rank(name, late_ns, self.resolution_ns))
                 .collect(),
         }
     }
@@ -262,10 +264,28 @@ impl RankLateness {
         }
     }
 
-    fn row_of_rank(&self, name: &SkewRankName, late_ns: u64) -> Vec<TableCell<'static>> {
+    fn row_of_rank(
+        &self,
+        name: &SkewRankName,
+        late_ns: u64,
+        resolution_ns: i64,
+    ) -> Vec<TableCell<'static>> {
         let us = |ns: i64| TableCell::from(ns as f64 / 1000.0);
         let of_calls = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1000.0).into();
-        let [p50, p95] = self.late.percentiles([0.50, 0.95]);
+        let tick = u64::try_from(resolution_ns).unwrap_or(0).max(1);
+        // Two times of one moment may be a tick apart.
+        let is_coarse = tick > late_ns;
+        let is_hidden = is_coarse && self.late.max_ns().is_some_and(|most| most <= tick);
+        let seen = |cell: TableCell<'static>| if is_hidden { TableCell::Empty } else { cell };
+        // The histogram's values are near the times, which are whole ticks.
+        let nearest = |ns: u64| match is_coarse {
+            true => ns.saturating_add(tick / 2) / tick * tick,
+            false => ns,
+        };
+        let [p50, p95] = self
+            .late
+            .percentiles([0.50, 0.95])
+            .map(|ns| ns.map(nearest));
         let steps = LatenessOverSteps::from_steps(&self.steps, late_ns);
         let has_steps = !self.steps.is_empty();
         let share = self.late_calls as f64 / self.late.count_calls() as f64;
@@ -293,21 +313,21 @@ impl RankLateness {
             name.pid.into(),
             match pattern {
                 "" => TableCell::Empty,
-                pattern => pattern.into(),
+                pattern => seen(pattern.into()),
             },
             self.late.count_calls().into(),
-            self.late_calls.into(),
+            seen(self.late_calls.into()),
             TableCell::share_of(self.last as f64, self.late.count_calls() as f64),
-            of_calls(p50),
-            of_calls(p95),
+            seen(of_calls(p50)),
+            seen(of_calls(p95)),
             of_calls(self.late.max_ns()),
             of_steps((self.steps.len() as u64).into()),
-            of_steps((steps.late.len() as u64).into()),
-            steps.more.map(us).into(),
-            steps.every.into(),
+            seen(of_steps((steps.late.len() as u64).into())),
+            seen(steps.more.map(us).into()),
+            seen(steps.every.into()),
             match steps.late.is_empty() {
                 true => TableCell::Empty,
-                false => ranges_phrase(steps.late.iter().copied()).into(),
+                false => seen(ranges_phrase(steps.late.iter().copied()).into()),
             },
             name.rank.map(u64::from).into(),
         ]
