@@ -276,6 +276,10 @@ fn print_page(cli: Cli) -> anyhow::Result<Exit> {
     };
     let page = page::gather_page(order, &mut run.report, &run.bar)?;
     drop(copies);
+    // Of the only input nothing is known.
+    if run.origins.len() == 1 && run.report.lacks_inputs() {
+        return Ok(run.finish());
+    }
     let text = text::render_text(&page, cli::page_width());
     let next = describe_next(&page.next, &cli.input.files);
     cli::with_text(cli.color.look(), |out| Ok(write!(out, "{text}{next}")?))?;

@@ -142,6 +142,10 @@ pub(crate) fn main() -> ExitCode {
         };
         let page = page::gather_page(order, &mut run.report, &run.bar)?;
         drop(copies);
+        // Of the only input nothing is known.
+        if run.origins.len() == 1 && run.report.lacks_inputs() {
+            return Ok(run.finish());
+        }
         if let Some(format) = shape.row_format() {
             let output = cli.around.output(format);
             output

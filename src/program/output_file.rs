@@ -3,6 +3,7 @@
 //! The output goes into a temporary file beside it, which gets its name when the program has
 //! written all. A device or a named pipe is written directly.
 
+use crate::error::without_temporary_path;
 use anyhow::Context;
 use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::Write;
@@ -48,6 +49,7 @@ pub(super) fn redirect_stdout(path: &Path) -> anyhow::Result<()> {
         .prefix(".nccl-pipe-")
         .permissions(access)
         .tempfile_in(folder)
+        .map_err(without_temporary_path)
         .with_context(failed)?;
     replace_stdout(file.as_file()).with_context(failed)?;
     *lock_pending_file() = Some((file, target));

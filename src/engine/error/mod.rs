@@ -5,7 +5,8 @@ mod limits;
 pub mod phrases;
 
 use crate::error::escape::shown_path;
-use std::io;
+use rustix::io::Errno;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 /// What can stop a run. Damage in a log is not here: it is counted (see [`crate::report`]).
@@ -83,16 +84,23 @@ fn advice_on_path(path: &Path) -> String {
 
 /// An error of a temporary file without its path, which is another one each time.
 pub fn without_temporary_path(cause: io::Error) -> io::Error {
-    match cause.raw_os_error() {
-        Some(_) => cause,
-        None => cause.kind().into(),
-    }
+    let same = match cause.kind() {
+        _ if cause.raw_os_error().is_some() => return cause,
+        ErrorKind::NotFound => Errno::NOENT,
+        ErrorKind::NotADirectory => Errno::NOTDIR,
+        ErrorKind::PermissionDenied => Errno::ACCESS,
+        ErrorKind::StorageFull => Errno::NOSPC,
+        ErrorKind::QuotaExceeded => Errno::DQUOT,
+        ErrorKind::ReadOnlyFilesystem => Errno::ROFS,
+        kind => return kind.into(),
+    };
+    same.into()
 }
 
 impl Error {
     /// Returns true if the reader of our pipe closed it, which is no failure.
     pub fn is_broken_pipe(&self) -> bool {
-        matches!(self, Error::Output(e) if e.kind() == io::ErrorKind::BrokenPipe)
+        matches!(self, Error::Output(e) if e.kind() == ErrorKind::BrokenPipe)
     }
 }
 

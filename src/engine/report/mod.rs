@@ -247,6 +247,13 @@ impl Report {
         self.print_message("error", text);
     }
 
+    /// Prints an error about an input that could not be read, as [`Report::warn_of_input`] does.
+    pub fn error_of_input(&mut self, input: &str, text: &str) {
+        self.damaged = true;
+        self.unread = true;
+        self.print_of_input("error", input, text);
+    }
+
     /// Prints a warning of damage that no account of lines has: the exit code remembers it.
     pub fn warn_damaged(&mut self, text: &str) {
         self.damaged = true;

@@ -147,7 +147,12 @@ impl InputOutcomes {
             Err(e @ (Error::Output(_) | Error::Damaged(_) | Error::Usage(_))) => return Err(e),
             Err(e) => {
                 if self.several {
-                    report.error(&e.to_string());
+                    let (name, text) = (origin.name(), e.to_string());
+                    let rest = text.strip_prefix(&name).unwrap_or(&text);
+                    let parts = [": ", " is "]
+                        .iter()
+                        .find_map(|part| rest.strip_prefix(part));
+                    report.error_of_input(&name, parts.unwrap_or(rest));
                 }
                 self.first.get_or_insert(e);
             }
