@@ -182,6 +182,11 @@ impl<'c> DrawnTable<'c> {
     }
 }
 
+/// Returns true for a column with numbers that are names.
+pub fn is_name_column(name: &str) -> bool {
+    NAME_COLUMNS.contains(&name)
+}
+
 /// Formats a cell of a column as a terminal shows it.
 pub fn column_text(cell: &TableCell<'_>, column: &str) -> String {
     cell_text(cell, column, true)
@@ -191,7 +196,7 @@ pub fn column_text(cell: &TableCell<'_>, column: &str) -> String {
 fn cell_text(cell: &TableCell<'_>, name: &str, has_units: bool) -> String {
     let is_bytes = name == "bytes" || name.ends_with("_bytes");
     match cell {
-        TableCell::Int(n) if NAME_COLUMNS.contains(&name) => n.to_string(),
+        TableCell::Int(n) if is_name_column(name) => n.to_string(),
         TableCell::Int(n) if has_units && is_bytes => short_bytes(*n as f64),
         TableCell::Float(x) if has_units && is_bytes => short_bytes(*x),
         TableCell::Int(n) => group_digits(*n),

@@ -315,7 +315,7 @@ fn write_table(last: &LastCalls, out: &mut String) {
         };
         let _ = writeln!(
             out,
-            "<tr><td>{}{mark}<td>{}<td class=w>{}<td class=n>{}{unmet}",
+            "<tr><td>{}{mark}<td>{}<td class=w>{}<td class=i>{}{unmet}",
             escaped(&rank.name),
             escaped(&rank.host),
             call(rank.calls.last()),

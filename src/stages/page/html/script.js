@@ -1,7 +1,7 @@
 "use strict";
-// Long whole numbers are shown in groups of three; what is saved and sorted is the number itself.
+// Whole numbers that name nothing are shown in groups of three, as in plots; what is saved and sorted is the number itself.
 const value = (cell) => cell.dataset.v ?? cell.textContent.trim();
-const groups = (text) => text.replace(/\B(?=(\d{3})+$)/g, "\u202f");
+const groups = (text) => text.replace(/\B(?=(\d{3})+$)/g, " ");
 // Other numbers with three digits and a unit: shares as percent, times by the unit at the end of their column's name.
 const three = (x) => {
   if (Math.abs(x) >= 100) return groups(String(Math.round(x)));
@@ -22,7 +22,7 @@ for (const table of document.querySelectorAll("table")) {
     if (text === "" || Number.isNaN(x)) continue;
     if (cell.classList.contains("share")) shown = percent(x);
     else if (unit && x) shown = time(x * unit);
-    else if (/^\d{5,}$/.test(text)) shown = groups(text);
+    else if (/^\d{4,}$/.test(text)) shown = groups(text);
     else if (text.includes(".")) shown = three(x);
     if (shown === text) continue;
     cell.dataset.v = text;

@@ -1,10 +1,11 @@
 //! The stages' tables in HTML, their cells as they are in CSV: the page's script draws long numbers in
-//! groups of three.
+//! groups of three, but for those that are names.
 
 use super::super::PageSection;
 use super::super::limits::{MAX_HTML_ROWS, MIN_SENTENCE_BYTES};
 use crate::error::escape::escape_markup as escaped;
 use crate::output::render::cells::plain_text;
+use crate::output::render::look::is_name_column;
 use crate::output::render::{Sheet, TableCell};
 use std::fmt::Write as _;
 
@@ -53,6 +54,8 @@ pub(super) fn write_table(sheet: &Sheet<'_>, of: PageSection, is_open: bool, out
             );
             let text = plain_text(cell);
             out.push_str(match is_number {
+                // The script groups no digits of class `i`: a process's number is pasted elsewhere.
+                true if is_name_column(&sheet.columns[at]) => "<td class=i>",
                 true if matches!(cell, TableCell::Share(_)) => "<td class=\"n share\">",
                 true => "<td class=n>",
                 // Class `w` keeps a sentence from becoming a column of single words.
