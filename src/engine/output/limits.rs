@@ -45,11 +45,17 @@ pub(super) const LEGEND_LINE_HEIGHT: f64 = 24.0;
 /// Width of a character, but for the widest ones.
 pub(super) const CHARACTER_WIDTH: f64 = 7.7;
 
+/// Width of a character of a map's cell: a number, with its unit.
+pub(super) const CELL_CHARACTER_WIDTH: f64 = 6.5;
+
 /// Space around plots.
 pub(super) const PICTURE_MARGIN: f64 = 16.0;
 
 /// Height of a line of text.
 pub(super) const LINE_HEIGHT: f64 = 20.0;
+
+/// Height of the space above columns, for the values of those that are higher than the plot.
+pub(super) const COLUMNS_TOP: f64 = 20.0;
 
 /// Height of a plot of columns.
 pub(super) const COLUMNS_HEIGHT: f64 = 180.0;

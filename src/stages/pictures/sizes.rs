@@ -3,7 +3,8 @@
 use super::{COLOUR_CLASSES, MAX_PICTURE_ROWS};
 use crate::output::render::Grid;
 use crate::output::render::cells::{GridRow, iter_rows};
-use crate::output::render::units::{group_digits, short_bytes};
+use crate::output::render::units::{calls_text, group_digits, short_bytes};
+use crate::output::svg::columns::ColumnAxis;
 use crate::output::svg::plot::{LegendEntry, Plot, PlotMark, PlotStrip, draw_map};
 use crate::output::svg::strips::draw_strips;
 use std::collections::BTreeMap;
@@ -108,11 +109,15 @@ pub(crate) fn sizes_plot(grid: &Grid) -> Option<Plot> {
         }
         // Only the first byte of a bucket has room.
         let first = buckets.keys().map(|&from| short_bytes(from as f64));
-        let names: Vec<String> = first
-            .map(|name| name.replace(".00", "").replace(".0", ""))
-            .collect();
-        let title = "Calls by operation and message size; darker = more calls; above a column its least size";
-        return draw_map(title, &list, &names, &[]);
+        let axis = ColumnAxis {
+            name: "size from".to_owned(),
+            labels: first
+                .map(|name| name.replace(".00", "").replace(".0", ""))
+                .collect(),
+        };
+        let title =
+            "Calls by operation and message size; stronger = more calls (logarithmic scale)";
+        return draw_map(title, &list, &axis, &[]);
     }
     let legend: Vec<LegendEntry> = COLOUR_CLASSES
         .into_iter()
@@ -120,8 +125,7 @@ pub(crate) fn sizes_plot(grid: &Grid) -> Option<Plot> {
         .map(|(class, bucket)| LegendEntry::new(class, bucket))
         .collect();
     let title = "Calls by operation and message size";
-    let words = |calls: f64| format!("{} calls", group_digits(calls as u128));
-    draw_strips(title, &list, &legend, words)
+    draw_strips(title, &list, &legend, calls_text)
 }
 
 #[cfg(test)]

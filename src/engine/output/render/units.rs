@@ -13,8 +13,16 @@ pub fn group_digits(n: u128) -> String {
     text
 }
 
+/// Formats calls, or the half of a scale of calls.
+pub fn calls_text(n: f64) -> String {
+    match n.fract() == 0.0 {
+        true => format!("{} calls", group_digits(n as u128)),
+        false => format!("{n:.1} calls"),
+    }
+}
+
 /// Formats a fraction with four significant digits.
-pub(super) fn short_number(x: f64) -> String {
+pub fn short_number(x: f64) -> String {
     if x == 0.0 {
         return "0".to_owned();
     }

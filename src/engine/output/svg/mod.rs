@@ -66,6 +66,7 @@ fn push_text_line(y: f64, words: &str, class: &str, out: &mut String) {
 
 #[cfg(test)]
 mod tests {
+    use super::columns::ColumnAxis;
     use super::plot::{PlotMark, PlotStrip, draw_map};
     use super::*;
 
@@ -85,13 +86,11 @@ mod tests {
             name: "<a\u{1}&b>".to_owned(),
             marks,
         }];
-        let plot = draw_map(
-            "bytes & calls",
-            &rows,
-            &["0".to_owned(), "1".to_owned()],
-            &[],
-        )
-        .unwrap();
+        let axis = ColumnAxis {
+            name: "to".to_owned(),
+            labels: ["0", "1"].map(str::to_owned).into(),
+        };
+        let plot = draw_map("bytes & calls", &rows, &axis, &[]).unwrap();
         let svg = draw_picture(&["a <note>\u{7}".to_owned()], &[plot]);
         assert!(
             svg.starts_with("<svg xmlns") && svg.ends_with("</svg>\n"),
@@ -111,6 +110,6 @@ mod tests {
             !svg.contains(|c: char| c.is_control() && c != '\n'),
             "{svg}"
         );
-        assert!(draw_map("", &[], &[], &[]).is_none());
+        assert!(draw_map("", &[], &axis, &[]).is_none());
     }
 }

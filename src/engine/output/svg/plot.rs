@@ -1,8 +1,11 @@
 //! The parts of plots, and maps. Colours are classes, and the surrounding style sets them for light and dark; the title
 //! of each mark has its numbers.
 
+use super::columns::ColumnAxis;
 use crate::error::escape::escape_for_xml_text;
-use crate::output::limits::{CHARACTER_WIDTH, LABEL_WIDTHS, LEGEND_LINE_HEIGHT, PLOT_WIDTH};
+use crate::output::limits::{
+    CELL_CHARACTER_WIDTH, CHARACTER_WIDTH, LABEL_WIDTHS, LEGEND_LINE_HEIGHT, PLOT_WIDTH,
+};
 use crate::output::render::cut::cut_text;
 use svg::node::element::Element;
 use svg::node::{Node, Text};
@@ -18,7 +21,7 @@ pub struct PlotMark {
     pub class: &'static str,
     /// Its link.
     pub link: Option<String>,
-    /// The text on it in a map, if there is room; beside it if it is a column apart.
+    /// The text on it in a map, if there is room; above it if it is a column apart.
     pub text: String,
     /// It is round in a map: a second look that needs no colour.
     pub is_round: bool,
@@ -177,35 +180,45 @@ pub(super) fn legend_height(legend: &[LegendEntry], from: f64) -> f64 {
     draw_legend(legend, from, &mut Plot::new("", 0.0))
 }
 
-/// Draws cells in rows and columns, darker for larger values; a row's `marks` are its columns.
+/// Draws cells in rows and columns, stronger for larger values, on a logarithmic scale: one large value leaves the others
+/// apart. A row's `marks` are its columns.
 pub fn draw_map(
     name: &str,
     rows: &[PlotStrip],
-    columns: &[String],
+    axis: &ColumnAxis,
     legend: &[LegendEntry],
 ) -> Option<Plot> {
-    let most = rows.iter().flat_map(|row| &row.marks);
-    let most = most.map(|mark| mark.value).fold(0.0, f64::max);
+    let columns = &axis.labels;
+    let marks = || rows.iter().flat_map(|row| &row.marks);
+    let drawn = || marks().map(|mark| mark.value).filter(|value| *value > 0.0);
+    let (least, most) = (
+        drawn().fold(f64::MAX, f64::min),
+        drawn().fold(0.0, f64::max),
+    );
     if columns.is_empty() || most <= 0.0 {
         return None;
     }
-    let left = measure_names(rows.iter().map(|row| row.name.as_str()));
+    let strength = |value: f64| match most > least {
+        true => 0.25 + 0.75 * (value / least).ln() / (most / least).ln(),
+        false => 1.0,
+    };
+    let names = rows.iter().map(|row| row.name.as_str());
+    let left = measure_names(names.chain([axis.name.as_str()]));
     let wide = ((PLOT_WIDTH - left) / columns.len() as f64).min(60.0);
     let high = wide.clamp(14.0, 24.0);
     let top = legend_height(legend, left) + 24.0;
     let mut plot = Plot::new(name, top + high * rows.len() as f64 + 6.0);
     draw_legend(legend, left, &mut plot);
     // The text on a cell must be readable: no cell with text is as dark as one without.
-    let is_written = wide > 44.0
-        && rows
-            .iter()
-            .flat_map(|row| &row.marks)
-            .any(|one| !one.text.is_empty());
+    let longest = marks().map(|mark| mark.text.chars().count()).max();
+    let longest = longest.unwrap_or(0);
+    let is_written = longest > 0 && CELL_CHARACTER_WIDTH * longest as f64 <= wide - 1.0;
     let strongest = if is_written { 0.6 } else { 1.0 };
     // Labels that do not fit are left out: every cell has a title.
     let longest = columns.iter().map(|column| column.chars().count()).max();
     let label = (CHARACTER_WIDTH * longest.unwrap_or(0) as f64 + 6.0).max(24.0);
     let each = (label / wide).ceil().max(1.0) as usize;
+    plot.append_element(svg_text(left - 8.0, top - 8.0, "end", &axis.name));
     for (at, column) in columns.iter().enumerate().step_by(each) {
         let x = left + (at as f64 + 0.5) * wide;
         let half = CHARACTER_WIDTH * column.chars().count() as f64 / 2.0;
@@ -229,7 +242,7 @@ pub fn draw_map(
                 ("y", y),
                 ("width", wide - 1.0),
                 ("height", high - 1.0),
-                ("fill-opacity", strongest * (0.25 + 0.75 * one.value / most)),
+                ("fill-opacity", strongest * strength(one.value)),
             ];
             plot.append_element(svg_mark(one, &place));
             if is_written && !one.text.is_empty() {

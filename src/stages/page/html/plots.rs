@@ -4,8 +4,8 @@ use super::super::{PageSection, ReportPage, SectionRows};
 use crate::count::tally::CallVolume;
 use crate::error::escape::escape_markup as escaped;
 use crate::output::render::cells::{GridRow, iter_rows};
-use crate::output::render::units::{group_digits, short_bytes};
-use crate::output::svg::columns::draw_columns;
+use crate::output::render::units::{calls_text, short_bytes};
+use crate::output::svg::columns::{ColumnAxis, draw_columns};
 use crate::output::svg::plot::{LegendEntry, Plot, PlotMark, PlotStrip, draw_map};
 use crate::report::count_phrase;
 use crate::stages::pictures::{
@@ -73,12 +73,11 @@ fn step_calls_plots(page: &ReportPage) -> Vec<Option<Plot>> {
         };
         steps.iter().map(mark).collect::<Vec<_>>()
     };
-    let calls = |n: f64| format!("{} calls", group_digits(n as u128));
     vec![
         draw_columns(
             "Calls of each step",
-            &marks(|all| all.calls as f64, &calls, "c2"),
-            calls,
+            &marks(|all| all.calls as f64, &calls_text, "c2"),
+            calls_text,
             &axis,
         ),
         draw_columns(
@@ -159,12 +158,15 @@ fn members_plot(page: &ReportPage) -> Option<Plot> {
         .map(|(_, strip)| strip)
         .take(MAX_PICTURE_ROWS)
         .collect();
-    let columns: Vec<String> = places.iter().map(|name| name.trim().to_owned()).collect();
-    let name = match is_by_rank {
-        true => "Members of communicators by rank of the job",
-        false => "Members of communicators by host",
+    let (name, axis) = match is_by_rank {
+        true => ("Members of communicators by rank of the job", "rank"),
+        false => ("Members of communicators by host", "host"),
     };
-    draw_map(name, &strips, &columns, &legend)
+    let axis = ColumnAxis {
+        name: axis.to_owned(),
+        labels: places.iter().map(|name| name.trim().to_owned()).collect(),
+    };
+    draw_map(name, &strips, &axis, &legend)
 }
 
 /// Draws the algorithm and protocol of each size, by powers of two.
@@ -189,9 +191,11 @@ fn tuning_plot(page: &ReportPage) -> Option<Plot> {
     if first > last {
         return None;
     }
-    let columns: Vec<String> = (first..=last)
-        .map(|p| short_bytes(2f64.powi(p as i32)))
-        .collect();
+    let powers = (first..=last).map(|p| short_bytes(2f64.powi(p as i32)));
+    let axis = ColumnAxis {
+        name: "size".to_owned(),
+        labels: powers.collect(),
+    };
     let mut strips: BTreeMap<(String, u128, String), PlotStrip> = BTreeMap::new();
     for row in iter_rows(grid) {
         let (Some(from), Some(to)) = (
@@ -209,7 +213,7 @@ fn tuning_plot(page: &ReportPage) -> Option<Plot> {
             .entry((op.clone(), nranks, choice.clone()))
             .or_insert_with(|| PlotStrip {
                 name: format!("{op} {choice}"),
-                marks: vec![PlotMark::default(); columns.len()],
+                marks: vec![PlotMark::default(); axis.labels.len()],
             });
         for p in power(from)..=power(to.max(from)) {
             let Some(mark) = strip.marks.get_mut((p - first) as usize) else {
@@ -227,7 +231,7 @@ fn tuning_plot(page: &ReportPage) -> Option<Plot> {
     draw_map(
         "Algorithm and protocol by size",
         &strips,
-        &columns,
+        &axis,
         &legend.collect::<Vec<_>>(),
     )
 }

@@ -2,6 +2,8 @@
 
 use super::cells::{TrafficMatrix, TrafficUnit};
 use super::text_map::{FittedMatrix, describe_totals, short_number};
+use crate::output::render::units::short_bytes;
+use crate::output::svg::columns::ColumnAxis;
 use crate::output::svg::draw_picture;
 use crate::output::svg::plot::{LegendEntry, Plot, PlotMark, PlotStrip, draw_map};
 use crate::stages::matrix::limits::MAX_PICTURE_ENDPOINTS;
@@ -13,7 +15,11 @@ pub(crate) fn plot_matrix(
     unit: TrafficUnit,
 ) -> (Vec<String>, Option<Plot>) {
     let picture = FittedMatrix::fit_matrix(matrix, unit, |_| MAX_PICTURE_ENDPOINTS);
-    let mut notes = vec![describe_totals(matrix, unit)];
+    let words = |n: u128| match unit {
+        TrafficUnit::Bytes => short_bytes(n as f64),
+        TrafficUnit::Calls => short_number(n, unit),
+    };
+    let mut notes = vec![describe_totals(matrix, unit, words)];
     if picture.is_folded {
         notes.push("ranks and GPUs are folded to hosts".to_owned());
     }
@@ -27,7 +33,7 @@ pub(crate) fn plot_matrix(
     let mut rows: Vec<PlotStrip> = names
         .iter()
         .map(|name| PlotStrip {
-            name: name.clone(),
+            name: format!("from {}{name}", picture.kind),
             marks: vec![PlotMark::default(); names.len()],
         })
         .collect();
@@ -43,7 +49,7 @@ pub(crate) fn plot_matrix(
         mark.value = n as f64;
         mark.is_round = 2 * modelled > n;
         mark.class = if mark.is_round { "c3" } else { "c1" };
-        mark.text = short_number(n, unit);
+        mark.text = words(n);
         let source = match modelled {
             0 => String::new(),
             _ if modelled == n => ", modelled".to_owned(),
@@ -68,12 +74,18 @@ pub(crate) fn plot_matrix(
             ..LegendEntry::new(class, words)
         })
         .collect();
+    let (least, most) = picture.cell_range(unit);
     let name = format!(
-        "{} from each row to each column; darker = more, at most {}",
+        "{} from each row to each column; stronger = more (logarithmic scale), {} to {}",
         unit.name(),
-        short_number(picture.largest_cell(unit), unit)
+        words(least),
+        words(most)
     );
-    (notes, draw_map(&name, &rows, names, &legend))
+    let axis = ColumnAxis {
+        name: format!("to {}", picture.kind).trim_end().to_owned(),
+        labels: names.clone(),
+    };
+    (notes, draw_map(&name, &rows, &axis, &legend))
 }
 
 /// Returns the heat map as a file; only its head if the matrix is empty.
@@ -103,6 +115,10 @@ mod tests {
         assert_eq!(svg.matches("rx=").count(), 2, "{svg}");
         for text in [
             ">0 to 1: 10 bytes<",
+            ">from rank 0<",
+            ">to rank<",
+            ">25 B<",
+            "10 B to 25 B",
             "1 to 0: 25 bytes, 20 of them modelled",
             "recorded, or by",
         ] {

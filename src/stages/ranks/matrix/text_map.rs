@@ -13,6 +13,8 @@ use std::fmt::Write as _;
 pub struct FittedMatrix {
     /// The names of rows and columns.
     pub names: Vec<String>,
+    /// What stands before each name: `rank ` or `host `; nothing where the names say what they are.
+    pub kind: &'static str,
     /// Sums by row (sender) and column (receiver).
     pub cells: BTreeMap<(usize, usize), TrafficSum>,
     /// The modelled part of these.
@@ -72,6 +74,7 @@ impl FittedMatrix {
                 .filter_map(|&at| ends.get(at))
                 .map(endpoint_label)
                 .collect(),
+            kind: shared_kind(ends),
             cells: BTreeMap::new(),
             modelled: BTreeMap::new(),
             is_folded,
@@ -91,10 +94,11 @@ impl FittedMatrix {
         picture
     }
 
-    /// The largest value of a cell.
-    pub fn largest_cell(&self, unit: TrafficUnit) -> u128 {
+    /// The least value of a cell that has any, and the largest.
+    pub fn cell_range(&self, unit: TrafficUnit) -> (u128, u128) {
         let all = self.cells.values().map(|sum| unit.value_of(sum));
-        all.max().unwrap_or(0)
+        let all = all.filter(|&n| n > 0);
+        (all.clone().min().unwrap_or(0), all.max().unwrap_or(0))
     }
 }
 
@@ -124,6 +128,17 @@ fn sum_over_steps(matrix: &TrafficMatrix) -> (Vec<Endpoint>, EndpointSums) {
         }
     }
     (ends, cells)
+}
+
+/// Returns what stands before the names of these ends.
+fn shared_kind(ends: &[Endpoint]) -> &'static str {
+    let all =
+        |is: fn(&Endpoint) -> bool| ends.iter().all(|end| *end == Endpoint::Unknown || is(end));
+    match () {
+        () if all(|end| matches!(end, Endpoint::Rank(_))) => "rank ",
+        () if all(|end| matches!(end, Endpoint::Host(_))) => "host ",
+        () => "",
+    }
 }
 
 /// Returns an end's name for a picture.
@@ -207,7 +222,7 @@ pub fn draw_text_map(matrix: &TrafficMatrix, unit: TrafficUnit, terminal: Option
     let head = format!(
         "{} from each row to each column, {units}; {}",
         unit.name(),
-        describe_totals(matrix, unit)
+        describe_totals(matrix, unit, |n| short_number(n, unit))
     );
     wrap_sentence(&head, terminal, &mut out);
     let _ = write!(out, "{:side$}", "from");
@@ -220,7 +235,7 @@ pub fn draw_text_map(matrix: &TrafficMatrix, unit: TrafficUnit, terminal: Option
         let _ = write!(out, "{head:>MAP_CELL_COLUMNS$}");
     }
     out.push('\n');
-    let most = picture.largest_cell(unit);
+    let (_, most) = picture.cell_range(unit);
     let digits = names.len().to_string().len();
     for (row, name) in names.iter().enumerate() {
         let head = match is_numbered {
@@ -268,13 +283,16 @@ fn wrap_sentence(text: &str, terminal: Option<usize>, out: &mut String) {
     }
 }
 
-/// Describes the sum of each source.
-pub fn describe_totals(matrix: &TrafficMatrix, unit: TrafficUnit) -> String {
+/// Describes the sum of each source; `words` formats it.
+pub fn describe_totals(
+    matrix: &TrafficMatrix,
+    unit: TrafficUnit,
+    words: impl Fn(u128) -> String,
+) -> String {
     let all = matrix.totals_by_basis();
-    let all = all.iter().map(|(basis, sum)| {
-        let n = short_number(unit.value_of(sum), unit);
-        format!("{} {n}", basis.name())
-    });
+    let all = all
+        .iter()
+        .map(|(basis, sum)| format!("{} {}", basis.name(), words(unit.value_of(sum))));
     all.collect::<Vec<_>>().join(", ")
 }
 
