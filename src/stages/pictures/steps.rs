@@ -1,6 +1,6 @@
 //! The time of each step.
 
-use crate::output::render::units::seconds_text;
+use crate::output::render::units::{seconds_text, short_number};
 use crate::output::svg::columns::{ColumnAxis, draw_columns};
 use crate::output::svg::plot::{Plot, PlotMark};
 pub(super) use crate::stages::page::series::StepSeries;
@@ -62,10 +62,9 @@ pub(super) fn tflops_plot(steps: &StepSeries) -> Option<Plot> {
         })
     });
     let marks: Vec<PlotMark> = marks.collect();
-    let words = |tflops: f64| format!("{tflops:.1}");
     let known = steps.list.iter().filter(|step| step.tflops.is_some());
     let axis = step_axis(known.map(|step| step.step));
-    draw_columns("TFLOP/s per GPU", &marks, words, &axis)
+    draw_columns("TFLOP/s per GPU", &marks, short_number, &axis)
 }
 
 /// Returns the axis of steps.

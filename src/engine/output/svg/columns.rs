@@ -2,18 +2,18 @@
 
 use super::plot::{Plot, PlotMark, svg_element, svg_mark, svg_text};
 use crate::output::limits::{
-    CHARACTER_WIDTH, COLUMNS_HEIGHT, HIGH_COLUMN_RATIO, HIGH_COLUMNS_ONE_IN, LABEL_WIDTH,
-    MAX_PLOT_COLUMNS, PLOT_WIDTH,
+    CHARACTER_WIDTH, COLUMNS_HEIGHT, COLUMNS_TOP, HIGH_COLUMN_RATIO, HIGH_COLUMNS_ONE_IN,
+    LABEL_WIDTH, MAX_PLOT_COLUMNS, PLOT_WIDTH,
 };
 use std::cmp::Ordering;
 use svg::Node;
 
-/// The texts below columns: what they are (`step`), and one for each column.
+/// The texts below columns, or above those of a map: what they are (`step`), and one for each column.
 #[derive(Debug, Clone, Default)]
 pub struct ColumnAxis {
     /// What the columns are.
     pub name: String,
-    /// A label for each mark.
+    /// A label for each column.
     pub labels: Vec<String>,
 }
 
@@ -46,12 +46,12 @@ pub fn draw_columns(
     let wide = ((PLOT_WIDTH - LABEL_WIDTH) / groups.len() as f64).min(48.0);
     // A plot with links is no single picture.
     let is_linked = marks.iter().any(|mark| mark.link.is_some());
-    let mut plot = Plot::new(name, COLUMNS_HEIGHT + 36.0);
+    let mut plot = Plot::new(name, COLUMNS_TOP + COLUMNS_HEIGHT + 26.0);
     if is_linked {
         plot.svg.assign("role", "group");
     }
     for part in [1.0, 0.5, 0.0] {
-        let y = 10.0 + COLUMNS_HEIGHT * (1.0 - part);
+        let y = COLUMNS_TOP + COLUMNS_HEIGHT * (1.0 - part);
         let line = [
             ("x1", LABEL_WIDTH),
             ("x2", PLOT_WIDTH),
@@ -68,7 +68,7 @@ pub fn draw_columns(
             &scale(top * part),
         ));
     }
-    // The end of the last text beside a column.
+    // The end of the last text above a column.
     let mut written = 0.0;
     for (at, group) in groups.enumerate() {
         let largest = group.iter().max_by(|a, b| {
@@ -81,7 +81,7 @@ pub fn draw_columns(
         let x = LABEL_WIDTH + at as f64 * wide;
         let place = [
             ("x", x),
-            ("y", 10.0 + COLUMNS_HEIGHT - high),
+            ("y", COLUMNS_TOP + COLUMNS_HEIGHT - high),
             (
                 "width",
                 (wide - if wide > 3.0 { 1.0 } else { 0.0 }).max(0.5),
@@ -100,7 +100,7 @@ pub fn draw_columns(
 
 /// Draws the labels below the columns: all, or one in 2, 5, 10 and so on. A column shows `each` marks.
 fn draw_axis(plot: &mut Plot, axis: &ColumnAxis, each: usize, wide: f64) {
-    let under = COLUMNS_HEIGHT + 30.0;
+    let under = COLUMNS_TOP + COLUMNS_HEIGHT + 20.0;
     plot.append_element(svg_text(LABEL_WIDTH - 8.0, under, "end", &axis.name));
     let longest = axis.labels.iter().map(|label| label.chars().count()).max();
     let room = CHARACTER_WIDTH * (longest.unwrap_or(0) + 1) as f64;
@@ -127,18 +127,22 @@ fn upper_edge(mut columns: Vec<f64>) -> f64 {
     }
 }
 
-/// Marks a column that is higher than the plot: a gap, and its value beside it if there is room;
-/// `written` is where the last such text ends.
+/// Marks a column that is higher than the plot: a gap, and its value above it if there is room: beside it, other columns
+/// would hide it. `written` is where the last such text ends.
 fn mark_cut_column(plot: &mut Plot, x: f64, wide: f64, words: &str, written: &mut f64) {
-    let gap = [("x", x), ("y", 22.0), ("width", wide), ("height", 4.0)];
+    let gap = [
+        ("x", x),
+        ("y", COLUMNS_TOP + 12.0),
+        ("width", wide),
+        ("height", 4.0),
+    ];
     let mut gap = svg_element("rect", &gap);
     gap.assign("class", "paper");
     plot.append_element(gap);
-    let from = x + wide + 4.0;
-    let long = CHARACTER_WIDTH * words.chars().count() as f64;
-    if from >= *written && from + long <= PLOT_WIDTH {
-        plot.append_element(svg_text(from, 22.0, "start", words));
-        *written = from + long;
+    let end = x + CHARACTER_WIDTH * (words.chars().count() + 1) as f64;
+    if x >= *written && end <= PLOT_WIDTH {
+        plot.append_element(svg_text(x, COLUMNS_TOP - 6.0, "start", words));
+        *written = end;
     }
 }
 
