@@ -106,10 +106,12 @@ for (const plot of document.querySelectorAll("svg.calls")) {
   });
   plot.addEventListener("click", () => plot.focus());
   plot.addEventListener("wheel", (event) => {
-    if (document.activeElement !== plot) return;
+    // A sideways wheel does not zoom, and where all is shown, one that would show more scrolls the page.
+    const far = event.deltaY * [1, 16, 400][event.deltaMode];
+    if (document.activeElement !== plot || Math.abs(event.deltaX) >= Math.abs(far) || (far > 0 && zoom === 1)) return;
     event.preventDefault();
     const place = inner.getBoundingClientRect();
     const part = (event.clientX - place.left) / place.width;
-    change(event.deltaY < 0 ? 1.25 : .8, Math.min(1, Math.max(0, part)));
+    change(Math.exp(Math.min(.7, Math.max(-.7, far * -.002))), Math.min(1, Math.max(0, part)));
   }, { passive: false });
 }
