@@ -276,7 +276,25 @@ fn choose_letters(labels: &[&str]) -> Vec<char> {
     chosen
 }
 
-/// Writes the last call of each rank as a table.
+/// Returns the cells of a rank's row in the table.
+fn list_cells(last: &LastCalls, rank: &RankRow) -> [String; 5] {
+    let words = |call: &DrawnCall| format!("{}, {}", call.call, call.place);
+    let made = rank.calls.last();
+    let unmet = rank.unmet.filter(|_| last.is_stuck);
+    let unmet = unmet.and_then(|at| rank.calls.get(at));
+    [
+        format!("{} {}", rank.name, rank.mark.unwrap_or_default())
+            .trim_end()
+            .to_owned(),
+        rank.host.clone(),
+        made.map_or(String::new(), words),
+        made.and_then(|call| call.step)
+            .map_or(String::new(), |step| step.to_string()),
+        unmet.map_or(String::new(), words),
+    ]
+}
+
+/// Writes the last call of each rank as a table, without the columns that are empty in every row.
 fn write_table(last: &LastCalls, out: &mut String) {
     out.push_str(
         "<details class=\"table\"><summary>The last call of each rank as a table</summary>\n\
@@ -284,43 +302,33 @@ fn write_table(last: &LastCalls, out: &mut String) {
          <thead><tr>",
     );
     let heads = [
-        "rank",
-        "host",
-        "last call",
-        "step",
-        "first call that not all members made alike",
+        ("<td>", "rank"),
+        ("<td>", "host"),
+        ("<td class=w>", "last call"),
+        ("<td class=i>", "step"),
+        ("<td class=w>", "first call that not all members made alike"),
     ];
-    let shown = if last.is_stuck { 5 } else { 4 };
-    for head in &heads[..shown] {
+    let rows: Vec<[String; 5]> = last
+        .ranks
+        .iter()
+        .map(|rank| list_cells(last, rank))
+        .collect();
+    let is_known = |at: &usize| rows.iter().any(|row| !row[*at].is_empty());
+    let known: Vec<usize> = (0..heads.len()).filter(is_known).collect();
+    for &at in &known {
         let _ = write!(
             out,
-            "<th scope=\"col\"><button type=\"button\">{head}</button></th>"
+            "<th scope=\"col\"><button type=\"button\">{}</button></th>",
+            heads[at].1
         );
     }
     out.push_str("</tr></thead>\n<tbody>\n");
-    for rank in &last.ranks {
-        let call = |at: Option<&DrawnCall>| {
-            at.map_or(String::new(), |call| {
-                escaped(&format!("{}, {}", call.call, call.place))
-            })
-        };
-        let step = rank.calls.last().and_then(|call| call.step);
-        let mark = rank.mark.map_or(String::new(), |mark| format!(" {mark}"));
-        let unmet = match last.is_stuck {
-            true => format!(
-                "<td class=w>{}",
-                call(rank.unmet.and_then(|at| rank.calls.get(at)))
-            ),
-            false => String::new(),
-        };
-        let _ = writeln!(
-            out,
-            "<tr><td>{}{mark}<td>{}<td class=w>{}<td class=i>{}{unmet}",
-            escaped(&rank.name),
-            escaped(&rank.host),
-            call(rank.calls.last()),
-            step.map_or(String::new(), |step| step.to_string()),
-        );
+    for row in &rows {
+        out.push_str("<tr>");
+        for &at in &known {
+            let _ = write!(out, "{}{}", heads[at].0, escaped(&row[at]));
+        }
+        out.push('\n');
     }
     out.push_str("</tbody></table></div></details>\n");
 }

@@ -30,13 +30,14 @@ for (const table of document.querySelectorAll("table")) {
     cell.textContent = shown;
   }
 }
-// Numbers before texts, what is not known last.
+// Numbers before texts, what is not known last; numbers within texts count, too: rank 2 is before rank 10.
+const natural = new Intl.Collator("en", { numeric: true });
 const order = (a, b) => {
   if (a === "" || b === "") return (a === "") - (b === "");
   const [x, y] = [Number(a), Number(b)];
   const [nx, ny] = [Number.isNaN(x), Number.isNaN(y)];
   if (nx !== ny) return nx - ny;
-  return nx ? (a < b ? -1 : a > b ? 1 : 0) : x - y;
+  return nx ? natural.compare(a, b) : x - y;
 };
 for (const table of document.querySelectorAll("table")) {
   const heads = [...table.tHead.rows[0].cells];

@@ -16,7 +16,7 @@ pub(super) fn write_table(sheet: &Sheet<'_>, of: PageSection, is_open: bool, out
     sheet.each_row(|columns, own| {
         let row = columns.iter().chain(own);
         for (is_known, cell) in is_known.iter_mut().zip(row.clone()) {
-            *is_known |= *cell != TableCell::Empty;
+            *is_known |= *cell != TableCell::Empty && *cell != "".into();
         }
         if all < MAX_HTML_ROWS {
             rows.push(row.cloned().map(TableCell::into_owned).collect::<Vec<_>>());
@@ -82,7 +82,7 @@ pub(super) fn write_table(sheet: &Sheet<'_>, of: PageSection, is_open: bool, out
             .collect();
         let _ = writeln!(
             out,
-            "<p class=\"note\">Not known: {}.</p>",
+            "<p class=\"note\">Empty columns: {}.</p>",
             names.join(", ")
         );
     }
