@@ -189,7 +189,8 @@ impl<'a> CallsPicture<'a> {
         );
     }
 
-    /// Writes where steps begin, and where calls of no known step follow; a label without room is left out.
+    /// Writes where steps begin, and where calls of no known step follow; a label without room is hidden until
+    /// the script makes room.
     fn write_steps(&self, out: &mut String) {
         let mut first: BTreeMap<(bool, Option<u64>), usize> = BTreeMap::new();
         for call in self.last.ranks.iter().flat_map(|rank| &rank.calls) {
@@ -210,12 +211,14 @@ impl<'a> CallsPicture<'a> {
                 (None, None) => continue,
             };
             let next = steps.get(at + 1).map_or(f64::MAX, |next| next.1);
-            if next >= x + STEP_LABEL_WIDTH {
-                let _ = writeln!(
-                    out,
-                    "<text class=\"step\" x=\"{x:.2}\" y=\"14\">\u{21a6} {text}</text>"
-                );
-            }
+            let hidden = match next >= x + STEP_LABEL_WIDTH {
+                true => "",
+                false => " visibility=\"hidden\"",
+            };
+            let _ = writeln!(
+                out,
+                "<text class=\"step\" x=\"{x:.2}\" y=\"14\"{hidden}>\u{21a6} {text}</text>"
+            );
         }
     }
 

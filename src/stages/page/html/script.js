@@ -73,12 +73,14 @@ for (const button of document.querySelectorAll("button.csv")) {
     URL.revokeObjectURL(link.href);
   });
 }
-// The picture of the last calls: a part of its columns is drawn wider. The names stay where they are.
+// The picture of the last calls: a part of its columns is drawn wider. The names stay where they are. A narrow window
+// begins at the call that others wait in.
 for (const plot of document.querySelectorAll("svg.calls")) {
   const inner = plot.querySelector("svg");
   const wide = Number(inner.getAttribute("width"));
   const numbers = (one, name) => (one.getAttribute(name) ?? "").trim().split(" ").map(Number);
   const parts = [...inner.querySelectorAll("rect, text")].map((one) => [one, numbers(one, "x"), numbers(one, "width")[0]]);
+  const steps = parts.filter(([one]) => one.classList.contains("step"));
   let [zoom, from] = [1, 0];
   const draw = () => {
     zoom = Math.min(40, Math.max(1, zoom));
@@ -87,6 +89,12 @@ for (const plot of document.querySelectorAll("svg.calls")) {
       one.setAttribute("x", xs.map((x) => (x - from) * zoom).join(" "));
       if (one.tagName === "rect") one.setAttribute("width", width * zoom);
     }
+    // The step that the view begins in is named at its left edge; a name without room is hidden.
+    steps.forEach(([one, [x]], at) => {
+      const [left, next] = [Math.max(0, (x - from) * zoom), ((steps[at + 1]?.[1][0] ?? Infinity) - from) * zoom];
+      one.setAttribute("x", left);
+      one.setAttribute("visibility", next >= left + one.getComputedTextLength() + 8 ? "visible" : "hidden");
+    });
   };
   // Zooms, and keeps what is at this part of the width.
   const change = (factor, part) => {
@@ -115,4 +123,7 @@ for (const plot of document.querySelectorAll("svg.calls")) {
     const part = (event.clientX - place.left) / place.width;
     change(Math.exp(Math.min(.7, Math.max(-.7, far * -.002))), Math.min(1, Math.max(0, part)));
   }, { passive: false });
+  const box = (inner.querySelector(".gone") ?? inner.querySelector(".unmet"))?.getBoundingClientRect();
+  const view = plot.parentElement.getBoundingClientRect();
+  if (box) plot.parentElement.scrollLeft += (box.left + box.right - view.left - view.right) / 2;
 }
