@@ -11,6 +11,8 @@ pub struct JobAnswer {
     pub sentence: String,
     /// The next command, or what else to do next.
     pub next: Option<String>,
+    /// `next` is a command.
+    pub is_command: bool,
 }
 
 impl JobAnswer {
@@ -20,6 +22,7 @@ impl JobAnswer {
             sentence: "not judged: these records show what was sent and how long it took, not how the job ended"
                 .to_owned(),
             next: Some("name the job's log or its flight recorder's dumps too".to_owned()),
+            is_command: false,
         }
     }
 }
@@ -29,11 +32,18 @@ impl CheckSummary {
     pub fn answer(&self) -> JobAnswer {
         let worst = self.findings.first();
         let worst = worst.filter(|finding| finding.severity != Severity::Note);
-        let (sentence, next) = match worst {
+        let (sentence, (next, is_command)) = match worst {
             Some(finding) => (self.describe_worst(finding), self.next_step(finding)),
-            None => self.describe_clean(),
+            None => {
+                let (says, advice) = self.describe_clean();
+                (says, (advice, false))
+            }
         };
-        JobAnswer { sentence, next }
+        JobAnswer {
+            sentence,
+            next,
+            is_command,
+        }
     }
 
     pub(super) fn count_findings(&self, severity: Severity) -> u64 {
@@ -89,14 +99,16 @@ impl CheckSummary {
     }
 
     /// Returns the next step: look at the stack of the process that stopped, or at the line of the call that differs;
-    /// else the advice, or to look at the first line.
-    fn next_step(&self, finding: &Finding) -> Option<String> {
+    /// else the advice, or to look at the first line. Also returns whether that is a command.
+    fn next_step(&self, finding: &Finding) -> (Option<String>, bool) {
         let is_call = finding.about.seq.is_some() && !finding.kind.is_stop();
-        match is_call {
-            true => self.show_first_line(finding),
-            false => show_stack(finding).or_else(|| first_advice(finding)),
+        if !is_call && let Some(stack) = show_stack(finding) {
+            return (Some(stack), true);
         }
-        .or_else(|| self.show_first_line(finding))
+        match first_advice(finding).filter(|_| !is_call) {
+            Some(advice) => (Some(advice), false),
+            None => (self.show_first_line(finding), true),
+        }
     }
 
     /// The command that shows the first line of a finding among its neighbours.

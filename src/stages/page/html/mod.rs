@@ -67,7 +67,11 @@ fn write_answer(page: &ReportPage, out: &mut String) {
         escaped(&answer.sentence)
     );
     if let Some(next) = &answer.next {
-        let _ = write!(out, "<p>next: <code>{}</code></p>", escaped(next));
+        let next = escaped(next);
+        let _ = match answer.is_command {
+            true => write!(out, "<p>next: <code>{next}</code></p>"),
+            false => write!(out, "<p>next: {next}</p>"),
+        };
     }
     out.push_str("</div>\n");
 }
