@@ -414,8 +414,8 @@ fn agrees(job: &Job, log: &str, files: &[String], torn: bool) -> Result<(), Test
     // Two calls of a rank, one of them torn, may stand in the wrong order: then this is reported.
     let ends =
         crate::stages::check::streams::unjudged_reason::UnjudgedReason::Running.describe_reason();
-    let (ends, doubts): (Vec<_>, Vec<_>) = one.unjudged.iter().partition(|(why, _)| *why == ends);
-    let doubtful = doubts.iter().map(|(_, n)| *n as usize).sum::<usize>();
+    let (ends, doubts): (Vec<_>, Vec<_>) = one.unjudged.iter().partition(|of| of.why == ends);
+    let doubtful = doubts.iter().map(|of| of.number as usize).sum::<usize>();
     prop_assert!(found.is_subset(&expected.different), "{:?}", told(&one));
     // At least one difference is reported: others may follow from it.
     let any = !found.is_empty() || one.findings.iter().any(|f| f.kind.id() == "deadlock");
