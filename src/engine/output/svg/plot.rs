@@ -213,7 +213,7 @@ pub fn draw_map(
     let longest = marks().map(|mark| mark.text.chars().count()).max();
     let longest = longest.unwrap_or(0);
     let is_written = longest > 0 && CELL_CHARACTER_WIDTH * longest as f64 <= wide - 1.0;
-    let strongest = if is_written { 0.6 } else { 1.0 };
+    let strongest = if is_written { 0.55 } else { 1.0 };
     // Labels that do not fit are left out: every cell has a title.
     let longest = columns.iter().map(|column| column.chars().count()).max();
     let label = (CHARACTER_WIDTH * longest.unwrap_or(0) as f64 + 6.0).max(24.0);
