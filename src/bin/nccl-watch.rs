@@ -3,7 +3,7 @@
 use anyhow::{Context, bail};
 use clap::Parser;
 use nccl_pipe::error::{Error, Result, without_temporary_path};
-use nccl_pipe::formats::{Provides, open};
+use nccl_pipe::formats::open;
 use nccl_pipe::output::render::look::DrawStyle;
 use nccl_pipe::output::render::wrap::WrapWriter;
 use nccl_pipe::program::cli;
@@ -14,7 +14,7 @@ use nccl_pipe::program::ras_printer::RasPrinter;
 use nccl_pipe::program::screen::Screen;
 use nccl_pipe::report::Report;
 use nccl_pipe::report::progress::Progress;
-use nccl_pipe::source::{self, GrowingFiles, InputName};
+use nccl_pipe::source::GrowingFiles;
 use nccl_pipe::stages::check::CheckSummary;
 use nccl_pipe::stages::check::answer::findings_text::{ShownFindings, write_findings_text};
 use nccl_pipe::stages::check::kind::Kind;
@@ -152,7 +152,7 @@ pub(crate) fn main() -> ExitCode {
             .filter(|path| path.as_os_str() != "-")
         {
             if path.is_file() {
-                refuse_records(path, set.options.source)?;
+                open::require_log(path, set.options.source)?;
             } else if !path.exists() {
                 let name = path.display();
                 set.report.note(&format!(
@@ -197,17 +197,6 @@ pub(crate) fn main() -> ExitCode {
             WatchEnd::Over(true) | WatchEnd::Stalled => Exit::Found,
         })
     })
-}
-
-/// Refuses a file that is no log.
-fn refuse_records(path: &Path, source: source::Options) -> anyhow::Result<()> {
-    let origin = InputName::Path(path.to_owned());
-    let known = open::open_input::<()>(&origin, source, Provides::NOTHING)?;
-    if !known.is_log() {
-        let (name, what) = (known.name(), known.describe_format());
-        bail!("{name}: {what}, expected a log that grows: nccl-check {name}");
-    }
-    Ok(())
 }
 
 /// Watches the job through NCCL's RAS.

@@ -1,5 +1,6 @@
 //! Progress on a terminal, nothing in a pipe.
 
+use super::limits::FREE_COLUMNS_OF_BAR;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle, TermLike};
 use rustix::termios::tcgetwinsize;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -99,10 +100,6 @@ fn clear_at_signals(bar: ProgressBar) -> io::Result<()> {
     Ok(())
 }
 
-/// Columns at the right that a bar leaves free. What a terminal prints for a key, such as `^C`, stays on the bar's line
-/// there, and is cleared with it.
-const FREE_COLUMNS: u16 = 4;
-
 /// The terminal on stderr, a few columns narrower than it is.
 #[derive(Debug)]
 struct BarTerminal;
@@ -117,7 +114,7 @@ impl TermLike for BarTerminal {
     fn width(&self) -> u16 {
         let size = tcgetwinsize(io::stderr());
         let columns = size.map_or(0, |size| size.ws_col);
-        if columns == 0 { 80 } else { columns }.saturating_sub(FREE_COLUMNS)
+        if columns == 0 { 80 } else { columns }.saturating_sub(FREE_COLUMNS_OF_BAR)
     }
 
     fn move_cursor_up(&self, n: usize) -> io::Result<()> {

@@ -402,7 +402,7 @@ fn summarize_check(
     CheckSummary {
         facts: summary::collect_facts(seen, net, compared, &findings),
         known: summary::collect_line_kinds(seen, net),
-        compared: compared.count_compared(),
+        compared: judged.compared,
         judged,
         unjudged: unjudged
             .map(|(why, those)| UnjudgedComms {

@@ -4,7 +4,7 @@ use super::{COLOUR_CLASSES, MAX_PICTURE_ROWS};
 use crate::output::render::Grid;
 use crate::output::render::cells::{GridRow, iter_rows};
 use crate::output::render::units::{calls_text, group_digits, short_bytes};
-use crate::output::svg::columns::ColumnAxis;
+use crate::output::svg::plot::ColumnAxis;
 use crate::output::svg::plot::{LegendEntry, Plot, PlotMark, PlotStrip, draw_map};
 use crate::output::svg::strips::draw_strips;
 use std::collections::BTreeMap;

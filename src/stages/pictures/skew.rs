@@ -3,8 +3,8 @@
 use crate::output::render::Grid;
 use crate::output::render::cells::iter_rows;
 use crate::output::render::units::seconds_text;
-use crate::output::svg::columns::{ColumnAxis, draw_columns};
-use crate::output::svg::plot::{Plot, PlotMark};
+use crate::output::svg::columns::draw_columns;
+use crate::output::svg::plot::{ColumnAxis, Plot, PlotMark};
 
 /// Draws the lateness of each rank at the 95th percentile of its calls.
 pub(crate) fn skew_plot(grid: &Grid) -> Option<Plot> {

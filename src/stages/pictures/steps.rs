@@ -1,8 +1,8 @@
 //! The time of each step.
 
 use crate::output::render::units::{seconds_text, short_number};
-use crate::output::svg::columns::{ColumnAxis, draw_columns};
-use crate::output::svg::plot::{Plot, PlotMark};
+use crate::output::svg::columns::draw_columns;
+use crate::output::svg::plot::{ColumnAxis, Plot, PlotMark};
 pub(super) use crate::stages::page::series::StepSeries;
 use std::collections::BTreeSet;
 

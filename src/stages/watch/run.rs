@@ -292,11 +292,11 @@ impl WatchedLogs {
         watch: &JobWatch<'_>,
         now: JobLiveness,
     ) -> Result<CheckSummary> {
-        let origins: Vec<InputName> = self
-            .log_paths(follow)
-            .into_iter()
-            .map(InputName::Path)
-            .collect();
+        let files = follow.files().filter(|path| path.exists());
+        let files = files.map(|path| InputName::Path(path.to_owned()));
+        let spool = self.spool.as_ref().and_then(WatchSpool::path);
+        let copy = spool.map(|path| InputName::Copy(path.to_owned(), "stdin".to_owned()));
+        let origins: Vec<InputName> = files.chain(copy).collect();
         let mut report = Report::new("nccl-watch", false, true).silenced();
         let mut found = match origins.is_empty() {
             true => CheckSummary::default(),
@@ -309,16 +309,6 @@ impl WatchedLogs {
             )?,
         };
         if let Some(spool) = &self.spool {
-            let copy = spool
-                .path()
-                .map(|path| InputName::Path(path.to_owned()).name());
-            let of_pipe = found
-                .inputs
-                .iter_mut()
-                .find(|name| Some(&**name) == copy.as_ref());
-            of_pipe
-                .into_iter()
-                .for_each(|name| "stdin".clone_into(name));
             let shortened = spool.shortened_findings(watch, now);
             if !shortened.is_empty() {
                 // Calls came after the initialisation, and their text was let go.

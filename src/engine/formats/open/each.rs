@@ -49,7 +49,7 @@ impl InputOpener<'_> {
     fn open_file<V>(self, origin: &InputName) -> Result<OpenInput<V>> {
         match open_input(origin, self.source, self.needs) {
             Err(refused @ Error::Content(_)) if self.recorded => {
-                let record = recognise::open_record(origin, self.source);
+                let record = recognise::open_record(origin, self.source).ok().flatten();
                 record.map_or(Err(refused), |(known, _)| Ok(known))
             }
             opened => opened,

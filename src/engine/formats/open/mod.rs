@@ -7,6 +7,7 @@ mod recognise;
 pub use each::{InputOpener, InputOutcomes, for_each_input, report_no_calls};
 pub use recognise::{
     RecorderKind, is_empty_input, is_log, open_input, open_recorded, open_recorded_pipe,
+    require_log,
 };
 
 use super::lines::{self, RowVisitor};

@@ -10,6 +10,7 @@ use crate::log;
 use crate::log::mend::blocks::BLOCK_REJOINER;
 use crate::source::{self, INPUT_HEAD_BYTES, Input, InputName};
 use std::fs::File;
+use std::path::Path;
 
 /// Opens an input, which must provide the parts that a stage `needs`.
 ///
@@ -21,6 +22,23 @@ pub fn open_input<V>(
     needs: Provides,
 ) -> Result<OpenInput<V>> {
     recognise_input(origin, Input::open(origin, source, BLOCK_REJOINER)?, needs)
+}
+
+/// Refuses a file that is no log.
+///
+/// # Errors
+/// It is another record, no text, or cannot be read.
+pub fn require_log(path: &Path, source: source::Options) -> Result<()> {
+    let origin = InputName::Path(path.to_owned());
+    let known: OpenInput = open_input(&origin, source, Provides::NOTHING)?;
+    match known.is_log() {
+        true => Ok(()),
+        false => Err(Error::Content(format!(
+            "{0}: {1}, expected a log that grows: nccl-check {0}",
+            known.name(),
+            known.describe_format()
+        ))),
+    }
 }
 
 /// Returns true for an input without a byte of text, however it comes.
@@ -221,32 +239,35 @@ pub fn open_recorded(
             return None;
         }
     }
-    open_record(origin, source)
+    open_record(origin, source).ok().flatten()
 }
 
 /// Opens an input that is a record of calls, also if it is a pipe: waits for its first bytes. They stay
 /// there for later openings.
+///
+/// # Errors
+/// A pipe cannot be read: it has no second opening.
 pub fn open_recorded_pipe(
     origin: &InputName,
     source: source::Options,
-) -> Option<(OpenInput, RecorderKind)> {
+) -> Result<Option<(OpenInput, RecorderKind)>> {
     match origin {
         InputName::Stdin(_) | InputName::Pipe(..) if !origin.is_file() => {
             open_record(origin, source)
         }
-        _ => open_recorded(origin, source),
+        _ => Ok(open_recorded(origin, source)),
     }
 }
 
 pub(super) fn open_record<V>(
     origin: &InputName,
     source: source::Options,
-) -> Option<(OpenInput<V>, RecorderKind)> {
-    let input = Input::open(origin, source, BLOCK_REJOINER).ok()?;
-    let found = wait_for_format(&input, Provides::CALLS).ok()?;
+) -> Result<Option<(OpenInput<V>, RecorderKind)>> {
+    let input = Input::open(origin, source, BLOCK_REJOINER)?;
+    let found = wait_for_format(&input, Provides::CALLS)?;
     let known = OpenInput::new(input, found);
-    let recorder = known.recorder()?;
-    Some((known, recorder))
+    let recorder = known.recorder();
+    Ok(recorder.map(|recorder| (known, recorder)))
 }
 
 pub(super) fn recorder_of_format(format: &InputFormat) -> Option<RecorderKind> {

@@ -1,21 +1,12 @@
 //! Columns side by side.
 
-use super::plot::{Plot, PlotMark, svg_element, svg_mark, svg_text};
+use super::plot::{ColumnAxis, Plot, PlotMark, svg_element, svg_mark, svg_text};
 use crate::output::limits::{
     CHARACTER_WIDTH, COLUMNS_HEIGHT, COLUMNS_TOP, HIGH_COLUMN_RATIO, HIGH_COLUMNS_ONE_IN,
     LABEL_WIDTH, MAX_PLOT_COLUMNS, PLOT_WIDTH,
 };
 use std::cmp::Ordering;
 use svg::Node;
-
-/// The texts below columns, or above those of a map: what they are (`step`), and one for each column.
-#[derive(Debug, Clone, Default)]
-pub struct ColumnAxis {
-    /// What the columns are.
-    pub name: String,
-    /// A label for each column.
-    pub labels: Vec<String>,
-}
 
 /// Draws values from left to right, from 0 on; `scale` formats the largest. Labels of the axis that do not fit are left
 /// out.

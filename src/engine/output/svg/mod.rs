@@ -66,7 +66,7 @@ fn push_text_line(y: f64, words: &str, class: &str, out: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use super::columns::ColumnAxis;
+    use super::plot::ColumnAxis;
     use super::plot::{PlotMark, PlotStrip, draw_map};
     use super::*;
 

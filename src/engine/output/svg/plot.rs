@@ -1,7 +1,6 @@
 //! The parts of plots, and maps. Colours are classes, and the surrounding style sets them for light and dark; the title
 //! of each mark has its numbers.
 
-use super::columns::ColumnAxis;
 use crate::error::escape::escape_for_xml_text;
 use crate::output::limits::{
     CELL_CHARACTER_WIDTH, CHARACTER_WIDTH, LABEL_WIDTHS, LEGEND_LINE_HEIGHT, PLOT_WIDTH,
@@ -178,6 +177,15 @@ pub(super) fn draw_legend(legend: &[LegendEntry], from: f64, plot: &mut Plot) ->
 /// Returns the height of a legend.
 pub(super) fn legend_height(legend: &[LegendEntry], from: f64) -> f64 {
     draw_legend(legend, from, &mut Plot::new("", 0.0))
+}
+
+/// The texts below columns, or above those of a map: what they are (`step`), and one for each column.
+#[derive(Debug, Clone, Default)]
+pub struct ColumnAxis {
+    /// What the columns are.
+    pub name: String,
+    /// A label for each column.
+    pub labels: Vec<String>,
 }
 
 /// Draws cells in rows and columns, stronger for larger values, on a logarithmic scale: one large value leaves the others

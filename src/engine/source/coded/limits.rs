@@ -19,3 +19,7 @@ pub(super) const PACKED_READ_BYTES: usize = 64 << 10;
 
 /// Bytes of UTF-16 that are read at a time.
 pub(super) const TEXT_READ_BYTES: usize = 64 << 10;
+
+/// Unpacked text that is given at a time: of damaged data less than this is lost before the damage, and a pipe of packed
+/// text is read by as much.
+pub(super) const UNPACKED_BLOCK_BYTES: usize = 2 << 10;

@@ -1,7 +1,7 @@
 //! Packed inputs: gzip, zstd and parts, recognised by their first bytes. A cut or damaged input is unpacked as
 //! far as possible, and its damage is noted.
 
-use super::limits::PACKED_READ_BYTES;
+use super::limits::{PACKED_READ_BYTES, UNPACKED_BLOCK_BYTES};
 use crate::pool::lock_mutex;
 use crate::source::part::{PART_MAGIC, PartReader};
 use flate2::bufread::GzDecoder;
@@ -113,7 +113,10 @@ pub(super) fn open_unpacker(
     Ok(Box::new(UnpackReader {
         inner,
         codec,
+        block: Vec::new(),
+        at: 0,
         given: 0,
+        has_ended: false,
         trouble,
     }))
 }
@@ -124,35 +127,78 @@ pub(super) fn record_damage(trouble: &UnpackDamageSlot, what: String, is_lost: b
     trouble.get_or_insert(UnpackDamage { what, is_lost });
 }
 
-/// Unpacks up to the end, or up to damage.
+/// Unpacks up to the end, or up to damage. An unpacker that comes to damage loses what it unpacked in the same call, and
+/// how much that is depends on the pieces in which the packed bytes come. So text is given in blocks, and the one with the
+/// damage is left out: every way in then has the same text.
 struct UnpackReader {
     inner: Box<dyn Read + Send>,
     codec: PackCodec,
+    block: Vec<u8>,
+    /// How much of the block is given.
+    at: usize,
     given: u64,
+    has_ended: bool,
     trouble: UnpackDamageSlot,
+}
+
+impl UnpackReader {
+    fn read_block(&mut self) -> io::Result<()> {
+        (self.at, self.has_ended) = (0, true);
+        self.block.resize(UNPACKED_BLOCK_BYTES, 0);
+        let mut held = 0;
+        let end = loop {
+            match self.inner.read(&mut self.block[held..]) {
+                Ok(0) => break Ok(()),
+                Ok(n) => held += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) => break Err(e),
+            }
+            if held == UNPACKED_BLOCK_BYTES {
+                self.has_ended = false;
+                break Ok(());
+            }
+        };
+        let is_in_block = |e: &io::Error| {
+            let whole = [io::ErrorKind::UnexpectedEof, io::ErrorKind::InvalidData];
+            !whole.contains(&e.kind()) && !e.to_string().contains("checksum")
+        };
+        if end.as_ref().is_err_and(is_in_block) {
+            held = 0;
+        }
+        self.block.truncate(held);
+        self.given += held as u64;
+        match end {
+            // Errors of the system stay errors, and so does data that is not in this format at all.
+            Err(e) if e.raw_os_error().is_some() || self.given == 0 => Err(e),
+            Err(e) => {
+                self.record_end(&e);
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn record_end(&self, e: &io::Error) {
+        let (name, given) = (self.codec.codec_name(), self.given);
+        let how = match e.kind() {
+            io::ErrorKind::UnexpectedEof => "ends too early".to_owned(),
+            _ => format!("is damaged ({e})"),
+        };
+        let what = format!("the {name} data {how}: {given} bytes of the log were unpacked");
+        record_damage(&self.trouble, what, true);
+    }
 }
 
 impl Read for UnpackReader {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        match self.inner.read(to) {
-            Ok(n) => {
-                self.given += n as u64;
-                Ok(n)
-            }
-            // Errors of the system stay errors, and so does data that is not in this format at all.
-            Err(e) if e.raw_os_error().is_some() || self.given == 0 => Err(e),
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => Err(e),
-            Err(e) => {
-                let (name, given) = (self.codec.codec_name(), self.given);
-                let how = match e.kind() {
-                    io::ErrorKind::UnexpectedEof => "ends too early".to_owned(),
-                    _ => format!("is damaged ({e})"),
-                };
-                let what = format!("the {name} data {how}: {given} bytes of the log were unpacked");
-                record_damage(&self.trouble, what, true);
-                Ok(0)
-            }
+        if self.at == self.block.len() && !self.has_ended {
+            self.read_block()?;
         }
+        let rest = &self.block[self.at..];
+        let n = to.len().min(rest.len());
+        to[..n].copy_from_slice(&rest[..n]);
+        self.at += n;
+        Ok(n)
     }
 }
 

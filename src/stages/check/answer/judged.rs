@@ -27,7 +27,7 @@ impl JudgedParts {
         ends: &JobEnds,
     ) -> JudgedParts {
         JudgedParts {
-            compared: compared.count_compared(),
+            compared: count_compared(compared),
             initialised: InitProgress::of_largest(found)
                 .filter(|init| init.complete == init.all)
                 .map(|init| init.all),
@@ -72,6 +72,17 @@ impl JudgedParts {
             _ => "not judged",
         }
     }
+}
+
+/// The number of communicators with compared calls.
+fn count_compared(compared: &StreamComparison) -> u64 {
+    let apart = compared.apart.iter().map(|comm| comm.communicator);
+    let unpaired = compared.unpaired.iter().map(|pair| pair.communicator);
+    let differing: BTreeSet<usize> = apart.chain(unpaired).collect();
+    let unjudged = compared.unjudged.iter();
+    let in_part = unjudged.filter(|(why, _)| why.is_of_last_calls());
+    let in_part: usize = in_part.map(|(_, those)| those.len()).sum();
+    compared.same + (differing.len() + in_part) as u64
 }
 
 /// How far the initialisation of a communicator came, by the lines of its ranks.

@@ -139,21 +139,6 @@ pub(crate) struct StreamComparison {
     pub(crate) few: Option<DifferingComm>,
 }
 
-impl StreamComparison {
-    /// The number of communicators with compared calls.
-    pub(crate) fn count_compared(&self) -> u64 {
-        let apart = self.apart.iter().map(|comm| comm.communicator);
-        let unpaired = self.unpaired.iter().map(|pair| pair.communicator);
-        let differing: BTreeSet<usize> = apart.chain(unpaired).collect();
-        let in_part = self
-            .unjudged
-            .iter()
-            .filter(|(why, _)| why.is_of_last_calls());
-        let in_part: usize = in_part.map(|(_, those)| those.len()).sum();
-        self.same + (differing.len() + in_part) as u64
-    }
-}
-
 /// The place in the job at which a log begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogStart {

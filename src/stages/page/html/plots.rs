@@ -5,8 +5,8 @@ use crate::count::tally::CallVolume;
 use crate::error::escape::escape_markup as escaped;
 use crate::output::render::cells::{GridRow, iter_rows};
 use crate::output::render::units::{calls_text, short_bytes};
-use crate::output::svg::columns::{ColumnAxis, draw_columns};
-use crate::output::svg::plot::{LegendEntry, Plot, PlotMark, PlotStrip, draw_map};
+use crate::output::svg::columns::draw_columns;
+use crate::output::svg::plot::{ColumnAxis, LegendEntry, Plot, PlotMark, PlotStrip, draw_map};
 use crate::report::count_phrase;
 use crate::stages::pictures::{
     COLOUR_CLASSES, MAX_PICTURE_ROWS, colour_purposes, operations_plot, overlap_plot, sizes_plot,

@@ -3,8 +3,8 @@
 use super::cells::{TrafficMatrix, TrafficUnit};
 use super::text_map::{FittedMatrix, describe_totals, short_number};
 use crate::output::render::units::short_bytes;
-use crate::output::svg::columns::ColumnAxis;
 use crate::output::svg::draw_picture;
+use crate::output::svg::plot::ColumnAxis;
 use crate::output::svg::plot::{LegendEntry, Plot, PlotMark, PlotStrip, draw_map};
 use crate::stages::matrix::limits::MAX_PICTURE_ENDPOINTS;
 

@@ -88,13 +88,14 @@ pub fn read_skew(
 ) -> Result<Grid> {
     let (mut taken, mut others) = (SkewBuilder::default(), Vec::new());
     // One of several pipes is opened in its turn.
-    let open_recorded = match origins {
-        [_] => open::open_recorded_pipe,
-        _ => open::open_recorded,
-    };
+    let is_single = origins.len() == 1;
     for origin in origins {
+        let recorded = match is_single {
+            true => open::open_recorded_pipe(origin, read.source)?,
+            false => open::open_recorded(origin, read.source),
+        };
         // In a folder dumps lie beside a job's logs.
-        match open_recorded(origin, read.source).filter(|_| !origin.is_listed()) {
+        match recorded.filter(|_| !origin.is_listed()) {
             Some((known, RecorderKind::Flight)) => {
                 dumps::add_dump_calls(&mut taken, known.input(), options, report)?;
             }
