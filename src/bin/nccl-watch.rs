@@ -23,11 +23,13 @@ use nccl_pipe::stages::watch::processes::ALL_ENDED;
 use nccl_pipe::stages::watch::ras::{RasAddress, RasOptions, watch_ras};
 use nccl_pipe::stages::watch::run::{Options, WatchEnd, WatchListener, run_watch};
 use nccl_pipe::stages::watch::{JobWatch, WatchEvent, format_metrics, messages};
+use signal_hook::consts::SIGXFSZ;
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::NamedTempFile;
 
@@ -120,7 +122,7 @@ Examples:
   torchrun train.py 2>&1 | tee nccl.log | nccl-watch
   nccl-watch nccl.log --stall 90
   nccl-watch logs/ --glob '*.log' --metrics /var/lib/node_exporter/nccl.prom
-  nccl-watch nccl.log --on-stall 'ssh $NCCL_WATCH_HOST py-spy dump --pid $NCCL_WATCH_PID'
+  nccl-watch nccl.log --on-stall 'ssh \"$NCCL_WATCH_HOST\" py-spy dump --pid \"$NCCL_WATCH_PID\"'
   nccl-watch --ras
   nccl-watch --ras node1:28028 --stall 90 --exit-on-stall
   nccl-watch nccl.log --exit-on-stall || scancel $SLURM_JOB_ID
@@ -144,6 +146,8 @@ pub(crate) fn main() -> ExitCode {
         set.options.source.mmap = false;
         // Nothing that is watched is ever read to its end.
         set.bar.finish();
+        // A write beyond `ulimit -f` fails then, instead of ending this program and the job behind its pipe.
+        signal_hook::flag::register(SIGXFSZ, Arc::default())?;
         let mut follow = GrowingFiles::new(&cli.input.files, cli.input.patterns())?;
         for path in cli
             .input
@@ -377,6 +381,8 @@ impl WatchPrinter<'_> {
     }
 
     fn write_metrics(&self, path: &Path, text: &str) -> io::Result<()> {
+        // The file that a link leads to is replaced, not the link.
+        let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),

@@ -6,7 +6,7 @@
 use crate::error::without_temporary_path;
 use anyhow::Context;
 use std::fs::{File, Metadata, OpenOptions, Permissions};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -43,14 +43,22 @@ pub(super) fn redirect_stdout(path: &Path) -> anyhow::Result<()> {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
+    let is_there = there.is_some();
     // Like any new file; the umask is applied to it.
     let access = there.map_or_else(|| Permissions::from_mode(0o666), |t| t.permissions());
     let file = Builder::new()
         .prefix(".nccl-pipe-")
         .permissions(access)
         .tempfile_in(folder)
-        .map_err(without_temporary_path)
-        .with_context(failed)?;
+        .map_err(without_temporary_path);
+    let file = match file {
+        // A file can be written whose folder cannot.
+        Err(e) if is_there && e.kind() == ErrorKind::PermissionDenied => {
+            let file = OpenOptions::new().write(true).truncate(true).open(&target);
+            return replace_stdout(&file.with_context(failed)?).with_context(failed);
+        }
+        file => file.with_context(failed)?,
+    };
     replace_stdout(file.as_file()).with_context(failed)?;
     *lock_pending_file() = Some((file, target));
     Ok(())

@@ -127,11 +127,14 @@ pub(crate) fn describe_compared(checked: &CheckSummary) -> String {
     let those = match checked.compared {
         0 => {
             let parts = checked.judged.list_parts();
-            let judged = match parts.is_empty() {
-                true => String::new(),
-                false => format!("; judged: {}", parts.join(", ")),
-            };
-            format!("no calls were compared across ranks{judged}")
+            match parts.is_empty() {
+                true => "no calls were compared across ranks".to_owned(),
+                false if checked.judged.has_records => format!("judged: {}", parts.join(", ")),
+                false => format!(
+                    "no calls were compared across ranks; judged: {}",
+                    parts.join(", ")
+                ),
+            }
         }
         n => format!(
             "calls of {} were compared across ranks",

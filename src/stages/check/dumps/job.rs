@@ -100,9 +100,12 @@ impl DumpedJob {
                     grouped.messages.entry(rank).or_default().push(entry);
                 } else if !entry.is_p2p {
                     let calls = grouped.members.entry(rank).or_default();
-                    // The launch of coalesced messages has the number of the collective before it.
+                    // The launch of coalesced messages has the number of the collective before it, which may have left
+                    // the ring.
                     let seq = entry.collective_seq;
-                    if entry.op != FlightOp::Coalesced || seq > 0 && !calls.contains_key(&seq) {
+                    let is_known = |seq: u64| calls.contains_key(&seq);
+                    let is_call = seq.checked_sub(1).is_some_and(is_known) && !is_known(seq);
+                    if entry.op != FlightOp::Coalesced || is_call {
                         calls.entry(seq).or_default().push(entry);
                     }
                 }

@@ -21,11 +21,11 @@ pub(super) fn add_dump_calls(
     taken: &mut SkewBuilder,
     input: &Input,
     options: &Options,
-    report: &Report,
+    report: &mut Report,
 ) -> Result<()> {
     let (dump, cut) = flight::load_dump(input)?;
     if let Some(cut) = cut {
-        report.warn(&format!(
+        report.warn_damaged(&format!(
             "{}: the dump is cut at {}",
             input.name(),
             cut.place
