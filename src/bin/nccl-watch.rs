@@ -10,6 +10,7 @@ use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{ByteSize, InputArgs, ProgramRun, StepArgs, StepLineArgs};
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::program::on_stall;
+use nccl_pipe::program::output_file;
 use nccl_pipe::program::ras_printer::RasPrinter;
 use nccl_pipe::program::screen::Screen;
 use nccl_pipe::report::Report;
@@ -31,7 +32,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tempfile::NamedTempFile;
 
 /// Watches a job while it runs: a line for each step, and a check once nothing moves
 ///
@@ -379,23 +379,6 @@ impl WatchPrinter<'_> {
             .map_err(Error::Output)?;
         out.flush().map_err(Error::Output)
     }
-
-    fn write_metrics(&self, path: &Path, text: &str) -> io::Result<()> {
-        // The file that a link leads to is replaced, not the link.
-        let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        let mut file = NamedTempFile::new_in(folder)?;
-        file.write_all(text.as_bytes())?;
-        // Others read it: the collector runs as another user.
-        let mut access = file.as_file().metadata()?.permissions();
-        std::os::unix::fs::PermissionsExt::set_mode(&mut access, 0o644);
-        file.as_file().set_permissions(access)?;
-        file.persist(path)?;
-        Ok(())
-    }
 }
 
 impl WatchListener for WatchPrinter<'_> {
@@ -489,7 +472,7 @@ impl WatchListener for WatchPrinter<'_> {
             && self.written.as_ref().is_none_or(is_new)
         {
             let text = format_metrics(watch, found, now);
-            if let Err(cause) = self.write_metrics(path, &text) {
+            if let Err(cause) = output_file::replace_file(path, text.as_bytes()) {
                 let (path, cause) = (path.to_owned(), without_temporary_path(cause));
                 self.on_failure(&Error::Input { path, cause });
             }

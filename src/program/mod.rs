@@ -5,6 +5,6 @@ pub mod exit;
 pub mod live_rows;
 pub(crate) mod man;
 pub mod on_stall;
-mod output_file;
+pub mod output_file;
 pub mod ras_printer;
 pub mod screen;

@@ -6,7 +6,7 @@
 use crate::error::without_temporary_path;
 use anyhow::Context;
 use std::fs::{File, Metadata, OpenOptions, Permissions};
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -39,20 +39,16 @@ pub(super) fn redirect_stdout(path: &Path) -> anyhow::Result<()> {
         let file = OpenOptions::new().write(true).open(path);
         return replace_stdout(&file.with_context(failed)?).with_context(failed);
     }
-    let folder = match target.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
     let is_there = there.is_some();
     // Like any new file; the umask is applied to it.
     let access = there.map_or_else(|| Permissions::from_mode(0o666), |t| t.permissions());
     let file = Builder::new()
         .prefix(".nccl-pipe-")
         .permissions(access)
-        .tempfile_in(folder)
+        .tempfile_in(folder_of_file(&target))
         .map_err(without_temporary_path);
     let file = match file {
-        // A file can be written whose folder cannot.
+        // The folder may be protected, and its file not.
         Err(e) if is_there && e.kind() == ErrorKind::PermissionDenied => {
             let file = OpenOptions::new().write(true).truncate(true).open(&target);
             return replace_stdout(&file.with_context(failed)?).with_context(failed);
@@ -61,6 +57,28 @@ pub(super) fn redirect_stdout(path: &Path) -> anyhow::Result<()> {
     };
     replace_stdout(file.as_file()).with_context(failed)?;
     *lock_pending_file() = Some((file, target));
+    Ok(())
+}
+
+fn folder_of_file(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// Writes a file, which others may read, in the place of an earlier one.
+///
+/// # Errors
+/// It cannot be written.
+pub fn replace_file(path: &Path, text: &[u8]) -> io::Result<()> {
+    // The target of a link is replaced, not the link.
+    let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let mut file = NamedTempFile::new_in(folder_of_file(path))?;
+    file.write_all(text)?;
+    let access = Permissions::from_mode(0o644);
+    file.as_file().set_permissions(access)?;
+    file.persist(path)?;
     Ok(())
 }
 
@@ -78,7 +96,7 @@ pub(super) fn name_output_file() -> anyhow::Result<()> {
         return Ok(());
     };
     let failed = || format!("cannot write {}", path.display());
-    std::io::stdout().flush().with_context(failed)?;
+    io::stdout().flush().with_context(failed)?;
     file.as_file().sync_all().with_context(failed)?;
     file.persist(&path)
         .map_err(|e| e.error)

@@ -68,7 +68,7 @@ struct ModelCoverage {
     other: u64,
     without: u64,
     unknown: u64,
-    /// Communicators whose rings are not known whole.
+    /// Communicators with rings of which ranks are missing.
     cut: BTreeSet<MatrixComm>,
 }
 

@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 pub struct FittedMatrix {
     /// The names of rows and columns.
     pub names: Vec<String>,
-    /// What stands before each name: `rank ` or `host `; nothing where the names say what they are.
+    /// What stands before each name: `rank ` or `host `; nothing where the names have it.
     pub kind: &'static str,
     /// Sums by row (sender) and column (receiver).
     pub cells: BTreeMap<(usize, usize), TrafficSum>,
