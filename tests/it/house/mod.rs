@@ -37,7 +37,7 @@ const ROOMS: [(&str, usize); 27] = [
     ("src/stages/setup/tuning", 1_050),
     ("src/stages/trainer", 1_800),
     ("src/stages/watch", 2_200),
-    ("src/program", 2_030),
+    ("src/program", 2_040),
     ("src/bin", 2_550),
     ("src", 124_700),
 ];

@@ -68,7 +68,7 @@ struct ModelCoverage {
     other: u64,
     without: u64,
     unknown: u64,
-    /// Communicators with rings of which ranks are missing.
+    /// Communicators with rings that lack ranks.
     cut: BTreeSet<MatrixComm>,
 }
 
