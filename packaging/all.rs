@@ -14,7 +14,6 @@ use nccl_pipe::stages::page::{self, NextCommand, PageOrder, text};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
-use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -139,17 +138,8 @@ fn main() -> ExitCode {
     if let Some(program) = Path::new(&own).file_name().and_then(find_program) {
         return (program.main)();
     }
-    let print_page = || {
-        exit::run_program(OWN_NAME, || {
-            cli::parse_args_of(build_command())?.map_or(Ok(Exit::Clean), print_page)
-        })
-    };
     let Some(first) = args.next() else {
-        return if is_log_piped() {
-            print_page()
-        } else {
-            print_help()
-        };
+        return print_help();
     };
     if let Some(program) = find_program(&first) {
         return start_program(&own, program, args);
@@ -164,15 +154,11 @@ fn main() -> ExitCode {
         };
     }
     match is_input(&first) {
-        true => print_page(),
+        true => exit::run_program(OWN_NAME, || {
+            cli::parse_args_of(build_command())?.map_or(Ok(Exit::Clean), print_page)
+        }),
         false => refuse_word(&first),
     }
-}
-
-/// True if standard input is a pipe or a file.
-fn is_log_piped() -> bool {
-    let kind = std::fs::metadata("/dev/stdin").map(|meta| meta.file_type());
-    kind.is_ok_and(|kind| kind.is_fifo() || kind.is_file())
 }
 
 /// Returns the program of that name, which may lack `nccl-`.

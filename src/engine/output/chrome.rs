@@ -102,7 +102,7 @@ impl<'w> ChromeTrace<'w> {
         let text = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
         let known = |value: &[u8]| (!value.is_empty()).then(|| text(value));
         let args = json!({
-            "bytes": row.bytes(), "count": row.count, "datatype": row.datatype.map(|d| d.to_string()),
+            "bytes": row.bytes().map(json_integer), "count": row.count, "datatype": row.datatype.map(|d| d.to_string()),
             "rank": row.rank, "nranks": row.nranks, "comm_id": row.comm_id.map(|id| id.to_string()),
             "seq": row.seq, "root": row.root, "step": row.step, "algo": known(times.algo),
             "proto": known(times.proto), "nchannels": times.nchannels, "src": known(row.src),
@@ -241,6 +241,11 @@ impl Write for ChromeTrace<'_> {
     fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
+}
+
+/// An integer as JSON: as text where it is too large for a number there.
+fn json_integer(n: u128) -> serde_json::Value {
+    u64::try_from(n).map_or_else(|_| n.to_string().into(), Into::into)
 }
 
 #[cfg(test)]

@@ -254,6 +254,16 @@ impl Report {
         self.print_of_input("error", input, text);
     }
 
+    /// Prints what the errors and warnings of other inputs have in common: the run ends without its last messages.
+    pub fn print_counted_messages(&self) {
+        let alike = self.alike.lock().unwrap_or_else(PoisonError::into_inner);
+        let rest: Vec<_> = alike.describe_rest().collect();
+        drop(alike);
+        for (severity, text) in rest.into_iter().filter(|_| !self.verbose) {
+            self.print_message(severity, &text);
+        }
+    }
+
     /// Prints a warning of damage that no account of lines has: the exit code remembers it.
     pub fn warn_damaged(&mut self, text: &str) {
         self.damaged = true;

@@ -165,6 +165,7 @@ impl InputOutcomes {
         if self.read > 0 {
             return Ok(());
         }
+        report.print_counted_messages();
         let none = |what: String| Err(Error::Content(what));
         match (self.first, report.skipped_inputs()) {
             (Some(_), _) if self.several => none("none of the inputs could be read".to_owned()),

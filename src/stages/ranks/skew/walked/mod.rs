@@ -168,6 +168,7 @@ impl SkewLogs {
         let mut found =
             together.unwrap_or_else(|| replay_in_line_order(&self.logs, merged, &options));
         found.step = self.step;
+        found.late.resolution_ns = self.step;
         Some(build_skew_table(&found, &options, report))
     }
 }
