@@ -98,6 +98,11 @@ pub fn without_temporary_path(cause: io::Error) -> io::Error {
 }
 
 impl Error {
+    /// Returns true if an input cannot be read: other inputs can.
+    pub fn is_about_input(&self) -> bool {
+        !matches!(self, Error::Output(_) | Error::Damaged(_) | Error::Usage(_))
+    }
+
     /// Returns true if the reader of our pipe closed it, which is no failure.
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Error::Output(e) if e.kind() == ErrorKind::BrokenPipe)

@@ -154,7 +154,16 @@ pub(crate) fn check_and_keep_gathered(
             None => logs.push(origin.clone()),
         }
     }
-    let mut seen = walk::walk_inputs(&logs, options, asked, &mut beside, report, progress)?;
+    let has_records = logs.len() < origins.len();
+    let walked = walk::walk_inputs(&logs, options, asked, &mut beside, report, progress);
+    let mut seen = match walked {
+        // The records have an answer without the logs that cannot be read.
+        Err(e) if has_records && e.is_about_input() => {
+            report.error(&e.to_string());
+            walk::walk_inputs(&[], options, asked, &mut beside, report, progress)?
+        }
+        walked => walked?,
+    };
     let checked = judge_gathered(&mut seen, beside, options, now, report)?;
     Ok((checked, seen))
 }

@@ -144,7 +144,7 @@ impl InputOutcomes {
             ) if origin.is_listed() => {
                 report.report_skipped(&name, what);
             }
-            Err(e @ (Error::Output(_) | Error::Damaged(_) | Error::Usage(_))) => return Err(e),
+            Err(e) if !e.is_about_input() => return Err(e),
             Err(e) => {
                 if self.several {
                     let (name, text) = (origin.name(), e.to_string());
