@@ -213,7 +213,9 @@ impl ProgramRun {
             },
             window: steps.window(AWK_WINDOW),
         };
-        let bar = ByteProgressBar::new(|| total_bytes(&origins), !input.quiet && !input.follow);
+        // Inputs that grow have no end, and nccl-watch names none here.
+        let has_bar = !(input.quiet || input.follow || origins.is_empty());
+        let bar = ByteProgressBar::new(|| total_bytes(&origins), has_bar);
         let report = report.with_bar(&bar);
         let run = ProgramRun {
             origins,

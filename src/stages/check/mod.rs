@@ -49,7 +49,8 @@ use crate::source::{Input, InputName};
 use crate::stages::communicators::CommunicatorState;
 use crate::stages::net::fact::NetFactKind;
 use crate::stages::net::table::{self, NetFacts};
-use answer::{actors, coverage::LineKinds, expect::LogFacts, judged::JudgedParts, summary};
+use answer::judged::{JudgedParts, UnjudgedComms};
+use answer::{actors, coverage::LineKinds, expect::LogFacts, summary};
 use dumps::FlightDumps;
 use finding::{About, Confidence, Evidence, Finding, Kind, LineSpot, Reason, Severity, WarnKind};
 use live::LiveStates;
@@ -62,23 +63,11 @@ pub use ranks::stopped::JobLiveness;
 use ranks::{ReportedEnd, RereadInputs, stopped::JobFailures};
 use ranks::{fewer_calls::JobEndSignals, unnamed_communicators};
 use records::CollectiveRecords;
-use std::borrow::Cow;
 use walk::{CheckGathered, Requested};
 use warn::known_warns::known_bugs;
 use warn::nccl_error;
 use warn::triage::{self, CommEndCounts};
 use watchdog::mismatch;
-
-/// Communicators that were not compared, for one reason.
-#[derive(Debug)]
-pub struct UnjudgedComms {
-    /// How many there are.
-    pub number: u64,
-    /// The reason.
-    pub why: Cow<'static, str>,
-    /// They were compared, but for their last calls.
-    pub is_of_last_calls: bool,
-}
 
 /// The result of a check.
 #[derive(Debug, Default)]

@@ -4,6 +4,7 @@ use crate::stages::check::log::job_ends::JobEnds;
 use crate::stages::check::streams::compare::StreamComparison;
 use crate::stages::check::wording::number_and_noun;
 use crate::stages::communicators::{CommunicatorsSummary, MergedCommunicator, Named};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// The parts of a job that were judged.
@@ -72,6 +73,17 @@ impl JudgedParts {
             _ => "not judged",
         }
     }
+}
+
+/// Communicators that were not compared, for one reason.
+#[derive(Debug)]
+pub struct UnjudgedComms {
+    /// How many there are.
+    pub number: u64,
+    /// The reason.
+    pub why: Cow<'static, str>,
+    /// They were compared, but for their last calls.
+    pub is_of_last_calls: bool,
 }
 
 /// The number of communicators with compared calls.
