@@ -22,4 +22,4 @@ pub(super) const TEXT_READ_BYTES: usize = 64 << 10;
 
 /// Unpacked text that is given at a time: of damaged data less than this is lost before the damage, and a pipe of packed
 /// text is read by as much.
-pub(super) const UNPACKED_BLOCK_BYTES: usize = 2 << 10;
+pub(super) const UNPACKED_BLOCK_BYTES: usize = 8 << 10;

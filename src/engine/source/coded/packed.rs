@@ -158,9 +158,13 @@ impl UnpackReader {
                 break Ok(());
             }
         };
-        let is_in_block = |e: &io::Error| {
-            let whole = [io::ErrorKind::UnexpectedEof, io::ErrorKind::InvalidData];
-            !whole.contains(&e.kind()) && !e.to_string().contains("checksum")
+        // What comes before an end, a wrong sum or the next member is whole, and so are a part's frames.
+        let is_in_block = |e: &io::Error| match self.codec {
+            PackCodec::Gzip => e.to_string().contains("corrupt deflate"),
+            PackCodec::Zstd => {
+                e.kind() != io::ErrorKind::UnexpectedEof && !e.to_string().contains("checksum")
+            }
+            PackCodec::Part => false,
         };
         if end.as_ref().is_err_and(is_in_block) {
             held = 0;
