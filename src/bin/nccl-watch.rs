@@ -156,7 +156,11 @@ pub(crate) fn main() -> ExitCode {
             .filter(|path| path.as_os_str() != "-")
         {
             if path.is_file() {
-                open::require_log(path, set.options.source)?;
+                match open::require_log(path, set.options.source) {
+                    // The job behind a pipe would die of an end here.
+                    Err(e) if follow.has_pipe() => set.report.warn(&e.to_string()),
+                    known => known?,
+                }
             } else if !path.exists() {
                 let name = path.display();
                 set.report.note(&format!(

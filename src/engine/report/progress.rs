@@ -105,6 +105,14 @@ fn clear_at_signals(bar: ProgressBar) -> io::Result<()> {
 struct BarTerminal;
 
 impl BarTerminal {
+    /// Moves the cursor as the sequence with this letter does; 0 would move it by one.
+    fn move_cursor(n: usize, letter: char) -> io::Result<()> {
+        match n {
+            0 => Ok(()),
+            n => BarTerminal::write(format_args!("\x1b[{n}{letter}")),
+        }
+    }
+
     fn write(text: std::fmt::Arguments<'_>) -> io::Result<()> {
         io::stderr().write_fmt(text)
     }
@@ -118,35 +126,19 @@ impl TermLike for BarTerminal {
     }
 
     fn move_cursor_up(&self, n: usize) -> io::Result<()> {
-        if n == 0 {
-            Ok(())
-        } else {
-            BarTerminal::write(format_args!("\x1b[{n}A"))
-        }
+        BarTerminal::move_cursor(n, 'A')
     }
 
     fn move_cursor_down(&self, n: usize) -> io::Result<()> {
-        if n == 0 {
-            Ok(())
-        } else {
-            BarTerminal::write(format_args!("\x1b[{n}B"))
-        }
+        BarTerminal::move_cursor(n, 'B')
     }
 
     fn move_cursor_right(&self, n: usize) -> io::Result<()> {
-        if n == 0 {
-            Ok(())
-        } else {
-            BarTerminal::write(format_args!("\x1b[{n}C"))
-        }
+        BarTerminal::move_cursor(n, 'C')
     }
 
     fn move_cursor_left(&self, n: usize) -> io::Result<()> {
-        if n == 0 {
-            Ok(())
-        } else {
-            BarTerminal::write(format_args!("\x1b[{n}D"))
-        }
+        BarTerminal::move_cursor(n, 'D')
     }
 
     fn write_line(&self, text: &str) -> io::Result<()> {

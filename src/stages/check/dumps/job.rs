@@ -100,12 +100,9 @@ impl DumpedJob {
                     grouped.messages.entry(rank).or_default().push(entry);
                 } else if !entry.is_p2p {
                     let calls = grouped.members.entry(rank).or_default();
-                    // The launch of coalesced messages has the number of the collective before it, which may have left
-                    // the ring.
+                    // The launch of coalesced messages has the number of the collective before it.
                     let seq = entry.collective_seq;
-                    let is_known = |seq: u64| calls.contains_key(&seq);
-                    let is_call = seq.checked_sub(1).is_some_and(is_known) && !is_known(seq);
-                    if entry.op != FlightOp::Coalesced || is_call {
+                    if entry.op != FlightOp::Coalesced || seq > 0 && !calls.contains_key(&seq) {
                         calls.entry(seq).or_default().push(entry);
                     }
                 }
