@@ -80,8 +80,6 @@ pub struct CheckSummary {
     pub facts: LogFacts,
     /// What kinds of lines it has.
     pub known: LineKinds,
-    /// The number of communicators that were compared.
-    pub compared: u64,
     /// What was judged.
     pub judged: JudgedParts,
     /// Those that were not compared, or not to their last calls.
@@ -400,7 +398,6 @@ fn summarize_check(
     CheckSummary {
         facts: summary::collect_facts(seen, net, compared, &findings),
         known: summary::collect_line_kinds(seen, net),
-        compared: judged.compared,
         judged,
         unjudged: unjudged
             .map(|(why, those)| UnjudgedComms {

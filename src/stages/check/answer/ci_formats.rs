@@ -240,7 +240,7 @@ pub fn write_prometheus(
         &mut metrics,
         "compared_communicators",
         &[],
-        checked.compared,
+        checked.judged.compared,
     );
     if let Some(answers) = expected {
         let help =

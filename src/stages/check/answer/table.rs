@@ -124,7 +124,7 @@ pub fn coverage_grid(checked: &CheckSummary) -> Grid {
 
 /// Which calls were compared, which were not, and why.
 pub(crate) fn describe_compared(checked: &CheckSummary) -> String {
-    let those = match checked.compared {
+    let those = match checked.judged.compared {
         0 => {
             let parts = checked.judged.list_parts();
             match parts.is_empty() {
