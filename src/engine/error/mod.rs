@@ -2,6 +2,7 @@
 
 pub mod escape;
 mod limits;
+mod nearby;
 pub mod phrases;
 
 use crate::error::escape::shown_path;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 pub enum Error {
     /// A file or folder could not be opened or read.
-    #[error("{}: {cause}{}", shown_path(path), advice_on_path(path))]
+    #[error("{}: {cause}{}", shown_path(path), advice_on_path(path, cause))]
     Input {
         /// The path as the user gave it.
         path: PathBuf,
@@ -73,12 +74,15 @@ pub enum Error {
     Damaged(String),
 }
 
-/// The command that reads an address which was given as a path.
-fn advice_on_path(path: &Path) -> String {
+/// The next step after a path that cannot be opened, after a colon.
+fn advice_on_path(path: &Path, cause: &io::Error) -> String {
     let text = path.to_string_lossy();
-    match text.starts_with("http://") || text.starts_with("https://") {
-        true => format!(": curl -L {text} | {} -", crate::source::program_name()),
-        false => String::new(),
+    if text.starts_with("http://") || text.starts_with("https://") {
+        return format!(": curl -L {text} | {} -", crate::source::program_name());
+    }
+    match cause.kind() {
+        ErrorKind::NotFound => nearby::advise_on_missing(path),
+        _ => String::new(),
     }
 }
 

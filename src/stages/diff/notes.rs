@@ -4,6 +4,7 @@ use super::facts::RunFacts;
 use super::groups::RunCommunicators;
 use super::run::DiffRun;
 use crate::report::Report;
+use std::cmp::Ordering;
 
 /// A run, as far as notes are about it.
 struct RunSide<'r> {
@@ -45,9 +46,26 @@ pub(super) fn report_notes(
         ));
         a.report_start(report);
         b.report_start(report);
+        if runs.0.has_steps() && runs.1.has_steps() {
+            report_early_end(&a, &b, report);
+        }
     }
     a.report_missing(&b, report);
     b.report_missing(&a, report);
+}
+
+/// Reports that a run has fewer steps: it may have stopped, which is no difference of its calls.
+fn report_early_end(a: &RunSide<'_>, b: &RunSide<'_>, report: &Report) {
+    let steps = |side: &RunSide<'_>| side.run.counts.step_count();
+    let (fewer, more) = match steps(a).cmp(&steps(b)) {
+        Ordering::Less => (a, b),
+        Ordering::Greater => (b, a),
+        Ordering::Equal => return,
+    };
+    report.note(&format!(
+        "{} has fewer steps than {}: if it should have as many, nccl-check names what stopped it",
+        fewer.name, more.name
+    ));
 }
 
 impl RunSide<'_> {

@@ -2,7 +2,7 @@
 //! fits.
 
 use super::TableCell;
-use super::cut::{cut_text, tell_cut_texts_apart};
+use super::cut::{cut_text, cut_texts_apart};
 use super::fit::{self, FittedColumn};
 use super::units::{group_digits, percent_text, short_bytes, short_number};
 use crate::error::escape::escape_for_terminal;
@@ -104,7 +104,7 @@ impl<'c> DrawnTable<'c> {
         for (at, column) in self.columns.iter().enumerate() {
             if column.is_kept && column.is_text {
                 let texts = self.rows.iter_mut().filter_map(|row| row.get_mut(at));
-                tell_cut_texts_apart(&mut texts.collect::<Vec<_>>(), column.width);
+                cut_texts_apart(&mut texts.collect::<Vec<_>>(), column.width);
             }
         }
         let mut out = String::new();

@@ -3,7 +3,8 @@
 
 use crate::error::escape::escape_for_xml_text;
 use crate::output::limits::{
-    CELL_CHARACTER_WIDTH, CHARACTER_WIDTH, LABEL_WIDTHS, LEGEND_LINE_HEIGHT, PLOT_WIDTH,
+    CELL_CHARACTER_WIDTH, CHARACTER_WIDTH, LABEL_WIDTHS, LEGEND_LINE_HEIGHT, LEGEND_WIDTH,
+    PLOT_WIDTH,
 };
 use crate::output::render::cut::cut_text;
 use svg::node::element::Element;
@@ -149,13 +150,14 @@ pub fn cut_label(name: &str, wide: f64) -> String {
     cut_text(name, (wide / CHARACTER_WIDTH) as usize).into_owned()
 }
 
-/// Draws a legend, as many entries in a line as fit. Returns its height.
-pub(super) fn draw_legend(legend: &[LegendEntry], from: f64, plot: &mut Plot) -> f64 {
-    let (mut x, mut y) = (from, 0.0);
+/// Draws a legend at the left, as many entries in a line as fit where a narrow window shows a part of the plot.
+/// Returns its height.
+pub(super) fn draw_legend(legend: &[LegendEntry], plot: &mut Plot) -> f64 {
+    let (mut x, mut y) = (0.0, 0.0);
     for entry in legend {
         let wide = 18.0 + CHARACTER_WIDTH * entry.words.chars().count() as f64 + 24.0;
-        if x > from && x + wide > PLOT_WIDTH {
-            (x, y) = (from, y + LEGEND_LINE_HEIGHT);
+        if x > 0.0 && x + wide > LEGEND_WIDTH {
+            (x, y) = (0.0, y + LEGEND_LINE_HEIGHT);
         }
         let colour = PlotMark {
             class: entry.class,
@@ -175,8 +177,8 @@ pub(super) fn draw_legend(legend: &[LegendEntry], from: f64, plot: &mut Plot) ->
 }
 
 /// Returns the height of a legend.
-pub(super) fn legend_height(legend: &[LegendEntry], from: f64) -> f64 {
-    draw_legend(legend, from, &mut Plot::new("", 0.0))
+pub(super) fn legend_height(legend: &[LegendEntry]) -> f64 {
+    draw_legend(legend, &mut Plot::new("", 0.0))
 }
 
 /// The texts below columns, or above those of a map: what they are (`step`), and one for each column.
@@ -214,9 +216,9 @@ pub fn draw_map(
     let left = measure_names(names.chain([axis.name.as_str()]));
     let wide = ((PLOT_WIDTH - left) / columns.len() as f64).min(60.0);
     let high = wide.clamp(14.0, 24.0);
-    let top = legend_height(legend, left) + 24.0;
+    let top = legend_height(legend) + 24.0;
     let mut plot = Plot::new(name, top + high * rows.len() as f64 + 6.0);
-    draw_legend(legend, left, &mut plot);
+    draw_legend(legend, &mut plot);
     // The text on a cell must be readable: no cell with text is as dark as one without.
     let longest = marks().map(|mark| mark.text.chars().count()).max();
     let longest = longest.unwrap_or(0);

@@ -24,10 +24,10 @@ pub fn draw_strips(
     let sums: Vec<String> = strips.iter().map(|strip| scale(whole(strip))).collect();
     let longest = sums.iter().map(|sum| sum.chars().count()).max();
     let room = PLOT_WIDTH - left - CHARACTER_WIDTH * (longest.unwrap_or(0) + 1) as f64;
-    let top = 4.0 + legend_height(legend, left);
+    let top = 4.0 + legend_height(legend);
     let bottom = top + STRIP_HEIGHT * strips.len() as f64;
     let mut plot = Plot::new(name, bottom + 24.0);
-    draw_legend(legend, left, &mut plot);
+    draw_legend(legend, &mut plot);
     for part in [0.0, 0.5, 1.0] {
         let x = left + room * part;
         let line = [("x1", x), ("x2", x), ("y1", top), ("y2", bottom)];

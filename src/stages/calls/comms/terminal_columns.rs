@@ -3,10 +3,11 @@
 use crate::output::table::{COLUMNS, Column, Row};
 
 /// The columns to look at, and how wide.
-const TERMINAL_COLUMNS: [(Column, usize); 12] = [
+const TERMINAL_COLUMNS: [(Column, usize); 13] = [
     (Column::step, 6),
     (Column::host, 18),
     (Column::pid, 8),
+    (Column::global_rank, 11),
     (Column::rank, 5),
     (Column::nranks, 6),
     (Column::comm, 15),

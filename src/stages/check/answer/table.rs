@@ -141,7 +141,18 @@ pub(crate) fn describe_compared(checked: &CheckSummary) -> String {
             number_and_noun(n, "communicator")
         ),
     };
-    those + &describe_unjudged(checked)
+    // Where nothing is found, the finding that nothing was judged has it.
+    let setting = match checked.known.calls
+        || checked.judged.has_records
+        || !checked.is_wrong()
+        || checked.is_empty()
+    {
+        true => "",
+        false => {
+            "; the log has no calls: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL,NET logs them"
+        }
+    };
+    those + &describe_unjudged(checked) + setting
 }
 
 /// What was not compared, and why.

@@ -29,8 +29,8 @@ pub(super) fn find_stuck_watchdogs(records: &[WatchdogRecord]) -> Option<Finding
         about: About::of_rank(ranks.first().copied().filter(|_| ranks.len() == 1)),
         why: "the lines report it, and none names a call that timed out".to_owned(),
         advice: "take the stacks of these processes while they hang (py-spy dump --native, gdb): a call of CUDA or \
-                 NCCL does not return, or a thread in one holds Python's lock; compare the ranks' calls \
-                 (NCCL_DEBUG_SUBSYS=COLL)"
+                 NCCL does not return, or a thread in one holds Python's lock; compare the \
+                 ranks' calls"
             .to_owned(),
         evidence: vec![first.to_evidence()],
         ..Finding::of_kind(

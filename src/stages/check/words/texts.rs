@@ -79,8 +79,8 @@ texts! {
         why "PyTorch reports it, and no failure comes before it"
     }
     WatchdogTimeout {
-        do "look at the ranks that are behind the others or silent: compare their calls \
-            (NCCL_DEBUG_SUBSYS=COLL), look for a crash, an exception or a wait outside NCCL \
+        do "look at the ranks that are behind the others or silent: compare their calls, \
+            look for a crash, an exception or a wait outside NCCL \
             (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp of pytorch/pytorch)"
     }
     WatchdogException {
