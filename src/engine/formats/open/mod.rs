@@ -164,7 +164,7 @@ impl<V> OpenInput<V> {
         progress: impl Fn(u64),
         sink: impl FnMut(R) -> Result<()>,
     ) -> Result<Account> {
-        match self.reader {
+        let mut account = match self.reader {
             FormatReader::Records(records) => {
                 records.read(&self.input, options, twice, new, progress, sink)
             }
@@ -172,7 +172,12 @@ impl<V> OpenInput<V> {
                 ordered::read_ordered(reader, &self.input, options, new, progress, sink)
             }
             FormatReader::Log | FormatReader::None => Err(self.error_without_part("rows")),
+        }?;
+        if account.calls == 0 && account.lines > 0 && account.remarks.is_empty() {
+            let what = self.format.what;
+            account.remarks.push(format!("it is {what}, and has no call of NCCL"));
         }
+        Ok(account)
     }
 }
 

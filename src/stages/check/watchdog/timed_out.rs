@@ -95,7 +95,11 @@ pub(crate) fn find_timeouts(records: &[WatchdogRecord]) -> Vec<Finding> {
     if records.iter().any(is_full) {
         waits.retain(|wait| !wait.timeouts.is_empty());
     }
-    let timeouts = waits.iter().map(|wait| timeout_finding(wait, records));
+    let mut groups = collect_group_reports(records);
+    let timeouts = waits.iter().map(|wait| {
+        let group = groups.entry(wait.group).or_default();
+        timeout_finding(wait, group)
+    });
     find_watchdog_exceptions(records)
         .into_iter()
         .chain(timeouts)
@@ -156,39 +160,92 @@ fn is_error_of_end(what: &[u8]) -> bool {
         || memmem::find(what, b"Broken promise").is_some()
 }
 
-/// The progress that each rank of a process group reports, by its last line.
-fn progress_by_rank<'a>(
-    group: Option<&[u8]>,
-    records: &'a [WatchdogRecord],
-) -> BTreeMap<u32, (WatchdogProgress, &'a WatchdogRecord)> {
-    let mut far: BTreeMap<u32, (WatchdogProgress, &WatchdogRecord)> = BTreeMap::new();
-    for record in records {
-        if let (
-            WatchdogMessage::Work {
-                enqueued,
-                completed,
-                ..
-            },
-            Some(rank),
-        ) = (&record.what, record.known_rank())
-            && record.group.as_deref() == group
-        {
-            let now = WatchdogProgress {
-                enqueued: *enqueued,
-                completed: *completed,
-            };
-            far.insert(rank, (now, record));
-        }
-    }
-    far
+/// What the lines of a process group report besides the calls that timed out.
+#[derive(Default)]
+struct GroupReport<'a> {
+    /// The progress that each rank reports, by its last line.
+    far: BTreeMap<u32, (WatchdogProgress, &'a WatchdogRecord)>,
+    /// The ranks in the group that printed a line.
+    spoke: BTreeSet<u32>,
+    /// A rank in the job that printed a line and whose rank in the group is not known: it may be any of those
+    /// without a line.
+    has_unknown: bool,
+    /// Ranks in the group are not those in the job.
+    is_part_of_job: bool,
+    /// The members without a line, by the number of members.
+    silent: BTreeMap<u32, BTreeSet<u32>>,
 }
 
-fn timeout_finding(waited: &TimedOutWait<'_>, records: &[WatchdogRecord]) -> Finding {
+impl<'a> GroupReport<'a> {
+    fn add_speaker(&mut self, record: &'a WatchdogRecord) {
+        let WatchdogRecord { rank, global, .. } = record;
+        self.has_unknown |= rank.is_none() && global.is_some();
+        self.is_part_of_job |= global.is_some() && rank != global;
+        self.spoke.extend(*rank);
+    }
+
+    /// The members without a line that this wait shows.
+    fn find_silent(&mut self, waited: &TimedOutWait<'_>) -> BTreeSet<u32> {
+        // A single line may be all that was pasted.
+        let last = self.spoke.last().copied();
+        let last = last.filter(|_| self.spoke.len() > 1 && !self.has_unknown);
+        let size = group_size(waited).or_else(|| last?.checked_add(1));
+        match (last, size) {
+            (Some(_), Some(size)) if size <= MAX_GROUP_RANKS => {
+                let spoke = &self.spoke;
+                let silent = self.silent.entry(size);
+                let find = || (0..size).filter(|rank| !spoke.contains(rank)).collect();
+                silent.or_insert_with(find).clone()
+            }
+            _ => BTreeSet::new(),
+        }
+    }
+}
+
+/// Collects what the lines of each process group report.
+fn collect_group_reports(records: &[WatchdogRecord]) -> BTreeMap<Option<&[u8]>, GroupReport<'_>> {
+    let mut groups: BTreeMap<Option<&[u8]>, GroupReport<'_>> = BTreeMap::new();
+    for record in records {
+        let group = groups.entry(record.group.as_deref()).or_default();
+        match (&record.what, record.known_rank()) {
+            (
+                WatchdogMessage::Hccl(_) | WatchdogMessage::Differ(_) | WatchdogMessage::Stalled(_)
+                | WatchdogMessage::Cut,
+                _,
+            ) => continue,
+            (
+                &WatchdogMessage::Work {
+                    enqueued,
+                    completed,
+                    ..
+                },
+                Some(rank),
+            ) => {
+                let now = WatchdogProgress {
+                    enqueued,
+                    completed,
+                };
+                group.far.insert(rank, (now, record));
+            }
+            _ => {}
+        }
+        group.add_speaker(record);
+    }
+    // A line that is cut before its call may be of any group.
+    for record in records {
+        if matches!(record.what, WatchdogMessage::Cut) {
+            groups.values_mut().for_each(|group| group.add_speaker(record));
+        }
+    }
+    groups
+}
+
+fn timeout_finding(waited: &TimedOutWait<'_>, group: &mut GroupReport<'_>) -> Finding {
     let ranks: BTreeSet<u32> = waited
         .lines()
         .filter_map(WatchdogRecord::known_rank)
         .collect();
-    let mut far = progress_by_rank(waited.group, records);
+    let mut far = group.far.clone();
     let why = describe_progress(&far);
     // A rank that completed this call is not behind those that wait for it: it came later, or was let through.
     let is_past = |rank: &u32, far: &WatchdogProgress| {
@@ -205,9 +262,9 @@ fn timeout_finding(waited: &TimedOutWait<'_>, records: &[WatchdogRecord]) -> Fin
         .seq
         .map_or_else(BTreeSet::new, |seq| ranks_behind(&far, seq));
     let evidence = timeout_evidence(waited, behind.iter().filter_map(|rank| far.get(rank)));
-    let odd = match silent_ranks(waited, records) {
+    let odd = match group.find_silent(waited) {
         _ if !behind.is_empty() => OddGroupRanks::Behind(behind),
-        (silent, of_job) if !silent.is_empty() => OddGroupRanks::Silent(silent, of_job),
+        silent if !silent.is_empty() => OddGroupRanks::Silent(silent, !group.is_part_of_job),
         _ => match ranks_ahead(&far) {
             ahead if !ahead.is_empty() => OddGroupRanks::Ahead(ahead),
             _ if !past.is_empty() => OddGroupRanks::Past(past),
@@ -408,37 +465,6 @@ fn ranks_with_fewest_calls(
         fewest,
         most,
     }
-}
-
-/// The ranks of the group without a line; and true if its ranks are those of the job.
-fn silent_ranks(waited: &TimedOutWait<'_>, records: &[WatchdogRecord]) -> (BTreeSet<u32>, bool) {
-    // A line that is cut before its call may be of any group.
-    let of_group = |record: &&WatchdogRecord| match record.what {
-        WatchdogMessage::Cut => true,
-        WatchdogMessage::Hccl(_) | WatchdogMessage::Differ(_) | WatchdogMessage::Stalled(_) => {
-            false
-        }
-        _ => record.group.as_deref() == waited.group,
-    };
-    let own = records.iter().filter(of_group);
-    // A member that waits may be any of those without a line.
-    let is_unknown = |r: &WatchdogRecord| r.rank.is_none() && r.global.is_some();
-    if own.clone().any(is_unknown) {
-        return (BTreeSet::new(), false);
-    }
-    let spoke: BTreeSet<u32> = own.filter_map(|r| r.rank).collect();
-    let of_job = |r: &WatchdogRecord| r.global.is_none_or(|global| r.rank == Some(global));
-    let of_job = records.iter().filter(of_group).all(of_job);
-    // A single line may be all that was pasted.
-    let last = spoke.last().copied().filter(|_| spoke.len() > 1);
-    let size = group_size(waited).or_else(|| last?.checked_add(1));
-    let silent = match (last, size) {
-        (Some(_), Some(size)) if size <= MAX_GROUP_RANKS => {
-            (0..size).filter(|r| !spoke.contains(r)).collect()
-        }
-        _ => BTreeSet::new(),
-    };
-    (silent, of_job)
 }
 
 /// The number of a group's members, by the elements of a call that gathers or scatters.

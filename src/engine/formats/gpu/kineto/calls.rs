@@ -188,8 +188,7 @@ impl KinetoCalls {
                     .seq
                     .filter(|_| matches!(passed.kind, KinetoCallKind::Collective(_))),
                 op: passed.kind.name().as_bytes(),
-                // Without a type no bytes are counted.
-                count: Some(passed.count.unwrap_or(0)),
+                count: passed.count,
                 datatype: passed.datatype,
                 root: passed.root.map(i64::from),
                 calls: 1,
