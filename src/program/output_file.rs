@@ -12,6 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tempfile::{Builder, NamedTempFile};
 
+/// Links that are followed, as many as Linux follows.
+const MAX_LINKS: usize = 40;
+
 /// The file that gets its name at the end. Like standard output, it is the process's.
 static UNNAMED: Mutex<Option<(NamedTempFile, PathBuf)>> = Mutex::new(None);
 
@@ -25,8 +28,7 @@ fn lock_pending_file() -> MutexGuard<'static, Option<(NamedTempFile, PathBuf)>> 
 /// It cannot be written there.
 pub(super) fn redirect_stdout(path: &Path) -> anyhow::Result<()> {
     let failed = || format!("cannot write {}", path.display());
-    // The file that a link leads to is replaced, not the link.
-    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let target = follow_links(path);
     let there = target.metadata().ok();
     let is_special = |there: &Metadata| {
         let kind = there.file_type();
@@ -60,6 +62,21 @@ pub(super) fn redirect_stdout(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Returns the file that a link leads to, which is replaced and not the link; it need not be there.
+fn follow_links(path: &Path) -> PathBuf {
+    if let Ok(target) = path.canonicalize() {
+        return target;
+    }
+    let mut target = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        match target.read_link() {
+            Ok(next) => target = folder_of_file(&target).join(next),
+            Err(_) => break,
+        }
+    }
+    target
+}
+
 fn folder_of_file(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -72,8 +89,7 @@ fn folder_of_file(path: &Path) -> &Path {
 /// # Errors
 /// It cannot be written.
 pub fn replace_file(path: &Path, text: &[u8]) -> io::Result<()> {
-    // The target of a link is replaced, not the link.
-    let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let path = &follow_links(path);
     let mut file = NamedTempFile::new_in(folder_of_file(path))?;
     file.write_all(text)?;
     let access = Permissions::from_mode(0o644);

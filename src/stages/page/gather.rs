@@ -144,7 +144,10 @@ impl PageGatherer<'_> {
             None => self.count_recorded()?,
         };
         let sections = &mut self.sections;
-        let no_calls = "the input has no calls: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL";
+        let no_calls = match self.inputs.logs.is_empty() {
+            true => "the records have no calls",
+            false => "the input has no calls: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL",
+        };
         match counted {
             Ok(PageCalls { all, by_step }) => {
                 match by_step {

@@ -175,7 +175,9 @@ impl<V> OpenInput<V> {
         }?;
         if account.calls == 0 && account.lines > 0 && account.remarks.is_empty() {
             let what = self.format.what;
-            account.remarks.push(format!("it is {what}, and has no call of NCCL"));
+            account
+                .remarks
+                .push(format!("it is {what}, and has no call of NCCL"));
         }
         Ok(account)
     }

@@ -16,6 +16,7 @@ use crate::source::read::{PositionedReader, read_first_bytes};
 use crate::source::rejoin::LineRejoiner;
 use std::fs::File;
 use std::io::{self, Seek};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -123,12 +124,16 @@ impl DataOpener<'_> {
         if let Some(pipe) = self.origin.pipe_slot().and_then(|slot| slot.opened()) {
             return Ok(pipe_data(pipe));
         }
-        let file = File::open(path).map_err(failed)?;
+        // A named pipe that has no writer yet is waited for by its reader, which a signal can end.
+        let mut options = File::options();
+        let options = options.read(true).custom_flags(libc::O_NONBLOCK);
+        let file = options.open(path).map_err(failed)?;
         let meta = file.metadata().map_err(failed)?;
         if meta.is_dir() {
             return Err(failed(io::Error::from(io::ErrorKind::IsADirectory)));
         }
         if !meta.is_file() {
+            rustix::io::ioctl_fionbio(&file, false).map_err(|e| failed(e.into()))?;
             return self.open_pipe(|| open_live(file));
         }
         self.open_file(&Arc::new(file), &FileSource::Path(path.to_owned()))

@@ -209,7 +209,9 @@ fn collect_group_reports(records: &[WatchdogRecord]) -> BTreeMap<Option<&[u8]>, 
         let group = groups.entry(record.group.as_deref()).or_default();
         match (&record.what, record.known_rank()) {
             (
-                WatchdogMessage::Hccl(_) | WatchdogMessage::Differ(_) | WatchdogMessage::Stalled(_)
+                WatchdogMessage::Hccl(_)
+                | WatchdogMessage::Differ(_)
+                | WatchdogMessage::Stalled(_)
                 | WatchdogMessage::Cut,
                 _,
             ) => continue,
@@ -234,7 +236,9 @@ fn collect_group_reports(records: &[WatchdogRecord]) -> BTreeMap<Option<&[u8]>, 
     // A line that is cut before its call may be of any group.
     for record in records {
         if matches!(record.what, WatchdogMessage::Cut) {
-            groups.values_mut().for_each(|group| group.add_speaker(record));
+            groups
+                .values_mut()
+                .for_each(|group| group.add_speaker(record));
         }
     }
     groups

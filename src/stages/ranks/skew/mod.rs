@@ -158,8 +158,8 @@ fn build_skew_table(found: &SkewSummary, options: &Options, report: &Report) -> 
     }
     if found.matched == 0 {
         return none(
-            "no call was found on two ranks: rows need comm_id, rank and seq, which come from NCCL's \
-             INIT lines (NCCL_DEBUG_SUBSYS=INIT,COLL)",
+            "no call was found on two ranks: rows need comm_id, rank and seq; a log has them with its INIT lines \
+             (NCCL_DEBUG_SUBSYS=INIT,COLL), a trace of torch.profiler from PyTorch 2.1 on",
         );
     }
     if found.own_clocks.has_calls() && !options.align {

@@ -68,6 +68,7 @@ pub(in crate::formats) fn read_calls(input: &Input, taking: &mut RowTaker<'_>) -
         header: KinetoHeader::default(),
         first: None,
         has_events: false,
+        bare: 0,
         taking,
     };
     let end = walk_trace(input, &mut found)?;
@@ -90,7 +91,15 @@ pub(in crate::formats) fn read_calls(input: &Input, taking: &mut RowTaker<'_>) -
         ));
     }
     let utc = found.header.utc_offset(found.first);
-    found.calls.emit_rows(utc, found.header.rank, found.taking)
+    let KinetoCollectives { bare, taking, .. } = found;
+    found.calls.emit_rows(utc, found.header.rank, taking)?;
+    if taking.account.calls == 0 && bare > 0 {
+        taking.account.remarks.push(format!(
+            "it has no row: {} of calls without arguments, as those of PyTorch 2.0 and before, and no kernel of NCCL",
+            count_phrase(bare, "host record")
+        ));
+    }
+    Ok(())
 }
 
 /// Gives the GPUs' activities to `visit`; returns the account of the events.
@@ -204,6 +213,8 @@ struct KinetoCollectives<'c, 't> {
     /// When the first activity began.
     first: Option<i64>,
     has_events: bool,
+    /// The host's records of calls without arguments.
+    bare: u64,
     taking: &'c mut RowTaker<'t>,
 }
 
@@ -270,6 +281,7 @@ impl KinetoCollectives<'_, '_> {
     fn take_record(&mut self, event: &KinetoEvent<'_>) -> Result<LineClass, Lacks> {
         let args = KinetoArgs::parse(event.args);
         let Some(passed) = args.parse_call(&self.header) else {
+            self.bare += 1;
             return Ok(LineClass::Other);
         };
         let (start, _) = parse_span(event)?;

@@ -231,3 +231,33 @@ proptest::proptest! {
         proptest::prop_assert_eq!(read.account.count_decided_lines(), read.account.lines);
     }
 }
+
+#[test]
+fn a_table_that_a_terminal_cut_is_read_at_every_width() {
+    let long = format!("void kernel<{}>(int)", "(long)1125899906910725, ".repeat(4));
+    let (blanks, rule) = (" ".repeat(60), "-".repeat(long.len()));
+    let column = format!(
+        " Time (%)  Total Time (ns)  Instances  Avg (ns)  Med (ns)  Min (ns)  Max (ns)  StdDev (ns) {blanks} Name\n \
+         --------  ---------------  ---------  --------  --------  --------  --------  -----------  {rule}\n     \
+         99.9        1,234,567      1,000   1,234.6       1.0         1         9          2.5  {long}\n      \
+         0.1                5          1       5.0       5.0         5         5          0.0  nvjet_tst\n\n\
+         Processing [b]\n"
+    );
+    let whole = names(&column, false);
+    assert_eq!(whole.len(), 2);
+    for width in 40..=220 {
+        let fold = |line: &str| {
+            let pieces = line.as_bytes().chunks(width);
+            let pieces = pieces.map(|piece| format!("{}\n", String::from_utf8_lossy(piece)));
+            pieces.collect::<String>()
+        };
+        let cut: String = column
+            .lines()
+            .map(|line| match line {
+                "" => "\n".to_owned(),
+                _ => fold(line),
+            })
+            .collect();
+        assert_eq!(names(&cut, false), whole, "{width}: {cut}");
+    }
+}

@@ -22,6 +22,8 @@ pub(super) struct UnwrappedLines<'t> {
     /// The pieces of each row, and the width at which they were cut.
     pieces: usize,
     width: usize,
+    /// The line after the header.
+    header_end: usize,
     is_csv: bool,
 }
 
@@ -37,6 +39,7 @@ impl<'t> UnwrappedLines<'t> {
             mark: b"",
             pieces: 1,
             width: 0,
+            header_end: 0,
             is_csv: false,
         }
     }
@@ -58,6 +61,7 @@ impl<'t> UnwrappedLines<'t> {
         self.is_csv = header.contains(&b',') || header.contains(&b'\t');
         self.width = count_chars(header);
         self.pieces = 1;
+        self.header_end = at + 1;
         if self.is_csv {
             return;
         }
@@ -69,7 +73,11 @@ impl<'t> UnwrappedLines<'t> {
         for pieces in 1..=MAX_PIECES_OF_ROW {
             match self.unmarked(at + pieces) {
                 Some(line) if is_rule(line) => {
-                    self.pieces = pieces;
+                    // The rule is as wide as the widest row; the header may end before it.
+                    let more = (at + pieces..).map_while(|at| self.unmarked(at));
+                    self.pieces = more.take_while(|line| is_rule(line)).count().max(pieces);
+                    self.header_end = at + pieces;
+                    self.width = self.width.max(count_chars(line));
                     return;
                 }
                 // The last piece may be shorter.
@@ -87,7 +95,8 @@ impl<'t> UnwrappedLines<'t> {
             let is_open = memchr::memchr_iter(b'"', line).count() % 2 == 1;
             return is_open && is_row(line) && next.is_some_and(|next| !is_row(next));
         }
-        pieces < self.pieces && count_chars(last) == self.width
+        let next = self.at + pieces;
+        pieces < self.pieces && next != self.header_end && count_chars(last) == self.width
     }
 }
 
