@@ -115,6 +115,10 @@ const PROGRAMS: &[Program] = programs![
 /// of a program is named with its folder: ./hist.
 #[derive(Debug, Parser)]
 #[command(name = OWN_NAME, version, after_long_help = AFTER)]
+#[command(mut_arg("files", |files| {
+    let help = "Logs, folders of logs, or - for standard input";
+    files.help(help).long_help(format!("{help}\n\nThose packed with gzip or zstd are unpacked."))
+}))]
 struct Cli {
     #[command(flatten)]
     input: InputArgs,

@@ -16,7 +16,7 @@ fn rows(a: &InputName, b: &InputName, jobs: usize, mmap: bool) -> Result<Vec<u8>
         run::read_run(origins, &read, None, &mut report, &Nobody).map_err(|e| e.to_string())
     };
     let (a, b) = (side(a)?, side(b)?);
-    let rows = diff_runs(&a, &b, &Options::default(), &report);
+    let rows = diff_runs(&a, &b, &Options::default(), &report).rows;
     Ok(written(row::build_grid(&rows)))
 }
 

@@ -252,5 +252,13 @@ fn write_findings(
         None => table::findings_grid(checked),
     };
     let output = cli.around.output(format).ordered(&cli.order);
-    output.printer(report).print(|| grid.into())
+    output.printer(report).print(|| grid.into())?;
+    if checked.findings.is_empty() && expected.is_none() && !cli.coverage {
+        let answer = checked.answer();
+        let next = answer
+            .next
+            .map_or_else(String::new, |next| format!("; next: {next}"));
+        report.note(&format!("{}{next}", answer.sentence));
+    }
+    Ok(())
 }

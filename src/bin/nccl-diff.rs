@@ -10,8 +10,8 @@ use nccl_pipe::program::cli::{
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::report::Report;
 use nccl_pipe::stages::answers;
-use nccl_pipe::stages::diff::row::{self, DiffAspect, DiffRow};
-use nccl_pipe::stages::diff::{self, Options, run};
+use nccl_pipe::stages::diff::row::{self, DiffAspect};
+use nccl_pipe::stages::diff::{self, Options, RunChanges, run};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
@@ -84,7 +84,7 @@ Examples:
   all_reduce_perf -b 8 -e 8G -f 2 -g 8 > after.log; nccl-diff before.log after.log
 
 Exit codes: 0 nothing changed, 1 something changed or some input was damaged (standard error reports
-which), 2 the program failed.";
+which), 2 the program failed, 3 A and B have no part in common.";
 
 pub(crate) fn main() -> ExitCode {
     cli::run_program("nccl-diff", |cli: Cli| {
@@ -119,35 +119,43 @@ pub(crate) fn main() -> ExitCode {
         };
         let (a, b) = (side(0, window)?, side(1, cli.steps_b.or(window))?);
         read.bar.finish();
-        let rows = diff::diff_runs(&a, &b, &options, &read.report);
+        let changes = diff::diff_runs(&a, &b, &options, &read.report);
         let output = cli.format.get();
-        if !(rows.is_empty() && output.format == RowFormat::Table) {
+        if !(changes.rows.is_empty() && output.format == RowFormat::Table) {
             output
                 .printer(&read.report)
                 .with_answer(answers::answer_changes)
-                .print(|| row::build_grid(&rows).into())?;
+                .print(|| row::build_grid(&changes.rows).into())?;
         }
         let end = read.finish();
-        Ok(report_end(&rows, &options, end, &read.report))
+        Ok(report_end(&changes, &options, end, &read.report))
     })
 }
 
 /// Reports how the comparison ended, and so the program; `end` is how the reading did.
-fn report_end(rows: &[DiffRow], options: &Options, end: Exit, report: &Report) -> Exit {
-    let differences = rows.len();
+fn report_end(changes: &RunChanges, options: &Options, end: Exit, report: &Report) -> Exit {
+    if !changes.are_compared {
+        report.warn("nothing was compared: A and B have no part in common");
+        return if end == Exit::Clean {
+            Exit::Unanswerable
+        } else {
+            end
+        };
+    }
+    let differences = changes.rows.len();
     let mut counts: BTreeMap<DiffAspect, usize> = BTreeMap::new();
-    for row in rows {
+    for row in &changes.rows {
         *counts.entry(row.aspect).or_default() += 1;
     }
     let counts = counts.iter();
     let by_aspect: Vec<_> = counts.map(|(of, n)| format!("{} {n}", of.name())).collect();
     let by_aspect = by_aspect.join(", ");
     let percent = |share: f64| format!("{} %", (share * 1e6).round() / 1e4);
-    let beyond = format!(
-        "beyond {} (times: {})",
-        percent(options.tolerance),
-        percent(options.time_tolerance)
-    );
+    let times = percent(options.time_tolerance);
+    let beyond = match percent(options.tolerance) {
+        none if none == "0 %" => format!("(times: beyond {times})"),
+        share => format!("beyond {share} (times: {times})"),
+    };
     match (differences, end) {
         (0, Exit::Clean) => report.note(&format!("no differences {beyond}")),
         (0, Exit::Unread) => report.warn(&format!(

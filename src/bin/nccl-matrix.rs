@@ -28,9 +28,9 @@ use std::process::ExitCode;
 /// the bytes of a call are not known. basis is how it is known what goes from one end to the other:
 ///
 ///   sent        the sender's record of a message (Send)
-///   received    the receiver's record (Recv), where the sender is not in the inputs
+///   received    the receiver's record (Recv), if the sender is not in the input
 ///   copied      copies of GPUs, recorded by a profiler
-///   accessed    loads, stores and copies in other GPUs' memory, recorded by Snoopie
+///   accessed    loads, stores and copies in other GPUs' memory (Snoopie)
 ///   definition  AlltoAll, Gather and Scatter: what each rank sends to each other
 ///   ring model  what a collective would send over the rings of its communicator
 ///   tree model  the same over its trees

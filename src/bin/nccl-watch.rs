@@ -370,7 +370,7 @@ impl WatchPrinter<'_> {
                 1.. if found.judged.is_nothing() => {
                     self.print_line("not judged: what has come was not compared")
                 }
-                0 => self.print_line("no call of NCCL has come, so no ranks were compared"),
+                0 => self.print_line(messages::NO_CALLS_TEXT),
                 _ => self.print_line("nccl-check finds nothing wrong in the log up to here"),
             };
         }

@@ -5,6 +5,7 @@
 
 use super::output_file;
 use crate::error::Error;
+use crate::error::phrases::without_error_number;
 use crate::report::{escape_for_terminal, write_message};
 use crate::source;
 use std::process::ExitCode;
@@ -54,6 +55,7 @@ fn exit_code(name: &str, ended: anyhow::Result<Exit>) -> ExitCode {
             let is_proposed = |e: &Error| matches!(e, Error::Proposed(_));
             let multiline = e.downcast_ref().is_some_and(is_proposed);
             let text = escape_for_terminal(&format!("{e:#}"), multiline);
+            let text = without_error_number(&text);
             write_message(format!("{name}: error: {text}"));
             ExitCode::from(2)
         }

@@ -149,7 +149,7 @@ impl RowCounts {
         let (count, datatype) = match (row.count, row.only_bytes) {
             (None, Some(bytes)) => (bytes, tally::BYTE_DATATYPE),
             (count, _) => (
-                count.unwrap_or(0),
+                count.unwrap_or(tally::UNKNOWN_SIZE),
                 row.datatype.map_or(tally::UNNAMED_DATATYPE, |d| d.0.into()),
             ),
         };

@@ -6,6 +6,7 @@ mod nearby;
 pub mod phrases;
 
 use crate::error::escape::shown_path;
+use crate::error::phrases::without_error_number;
 use rustix::io::Errno;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 pub enum Error {
     /// A file or folder could not be opened or read.
-    #[error("{}: {cause}{}", shown_path(path), advice_on_path(path, cause))]
+    #[error("{}: {}{}", shown_path(path), without_error_number(&cause.to_string()), advice_on_path(path, cause))]
     Input {
         /// The path as the user gave it.
         path: PathBuf,

@@ -9,6 +9,13 @@ pub fn count_phrase(n: u64, thing: &str) -> String {
     format!("{n} {thing}{s}")
 }
 
+/// Returns a system's error in its words, without its number: `No such file or directory (os error 2)`.
+pub fn without_error_number(text: &str) -> String {
+    let end = text.split_once(" (os error ");
+    let rest = end.and_then(|(words, rest)| Some((words, rest.split_once(')')?.1)));
+    rest.map_or_else(|| text.to_owned(), |(words, rest)| format!("{words}{rest}"))
+}
+
 /// Returns rising numbers as ranges: `0..7, 9`. Of many it gives the first ones and the last.
 pub fn ranges_phrase(numbers: impl IntoIterator<Item = u64>) -> String {
     let mut ranges: Vec<(u64, u64)> = Vec::new();

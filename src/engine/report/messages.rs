@@ -45,6 +45,8 @@ struct AlikeKind {
     text: String,
     /// The input of the first message.
     first: String,
+    /// The messages of this input: each is printed once, however often the input is read.
+    of_first: FxHashSet<String>,
     /// The last other input, and the text of all others: with a range for each number in which they differ.
     others: Option<(String, String)>,
     /// The number of other inputs.
@@ -73,12 +75,13 @@ impl AlikeMessages {
                 };
                 known.others = Some((input.to_owned(), text));
             }
-            return is_first;
+            return is_first && known.of_first.insert(message.to_owned());
         }
         self.kinds.push(AlikeKind {
             severity,
             text,
             first: input.to_owned(),
+            of_first: FxHashSet::from_iter([message.to_owned()]),
             others: None,
             more: 0,
         });
@@ -153,12 +156,13 @@ mod tests {
         let first = [
             add("a", &found(1)),
             add("a", &found(7)),
+            add("a", &found(1)),
             add("b", &found(20)),
             add("b", "other"),
             add("c", &found(3)),
             add("d", "other"),
         ];
-        assert_eq!(first, [true, true, false, true, false, false]);
+        assert_eq!(first, [true, true, false, false, true, false, false]);
         assert!(alike.add_message("warning", "a", "other"));
         let rest: Vec<_> = alike.describe_rest().map(|(_, text)| text).collect();
         let text =

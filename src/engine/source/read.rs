@@ -3,8 +3,16 @@
 use super::limits::INPUT_HEAD_BYTES;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
 use std::sync::Arc;
+
+/// Opens a file; one that is a named pipe also before it has a writer.
+pub(super) fn open_without_waiting(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    let options = options.read(true).custom_flags(libc::O_NONBLOCK);
+    options.open(path)
+}
 
 /// Reads once; a signal that interrupts the call does not fail it.
 pub(crate) fn read_some(reader: &mut (impl Read + ?Sized), buffer: &mut [u8]) -> io::Result<usize> {

@@ -123,7 +123,7 @@ pub fn build_command<C: Parser>() -> Command {
 fn sort_by_headings(made: Command) -> Command {
     let name = made.get_name().to_owned();
     let after = made.get_after_long_help().map(ToString::to_string);
-    let after = after.unwrap_or_default();
+    let after = join_paragraph_lines(&after.unwrap_or_default());
     let rank = |arg: &Arg| {
         OPTION_HEADINGS
             .iter()
@@ -146,9 +146,24 @@ fn sort_by_headings(made: Command) -> Command {
         command = command.about(about.clone());
     }
     if let Some(about) = made.get_long_about() {
-        command = command.long_about(about.clone());
+        command = command.long_about(join_paragraph_lines(&about.to_string()));
     }
     command
+}
+
+/// Joins the lines of each paragraph, which the terminal's width breaks; a line with blanks before it, a heading and what
+/// follows them stay.
+fn join_paragraph_lines(text: &str) -> String {
+    let mut joined = String::with_capacity(text.len());
+    let mut before = "";
+    for line in text.lines() {
+        let is_of_paragraph = |line: &str| !line.is_empty() && !line.starts_with(' ');
+        let is_joined = is_of_paragraph(before) && is_of_paragraph(line) && !before.ends_with(':');
+        joined.push_str(if is_joined { " " } else { "\n" });
+        joined.push_str(line);
+        before = line;
+    }
+    joined.trim_matches('\n').to_owned()
 }
 
 /// The arguments of every program.

@@ -156,7 +156,7 @@ impl ProgramRun {
     /// `--follow` is there.
     pub fn refuse_follow(name: &str, input: &InputArgs) -> anyhow::Result<()> {
         if input.follow {
-            bail!("--follow: {name} compares whole logs; nccl-watch follows logs that grow");
+            bail!("--follow: {name} reads whole inputs; nccl-watch follows logs that grow");
         }
         Ok(())
     }

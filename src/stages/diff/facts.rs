@@ -99,6 +99,11 @@ impl RunFacts {
         self.facts.keys().any(|(known, _)| *known == kind)
     }
 
+    /// True if both runs have facts of a kind.
+    pub(super) fn has_common_kind(&self, other: &RunFacts) -> bool {
+        self.facts.keys().any(|(kind, _)| other.has_kind(*kind))
+    }
+
     /// Lists the kinds that only `other` has.
     pub(super) fn missing_kinds(&self, other: &RunFacts) -> Vec<&'static str> {
         let kinds: BTreeSet<NetFactKind> = other.facts.keys().map(|(kind, _)| *kind).collect();

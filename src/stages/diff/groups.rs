@@ -59,9 +59,13 @@ impl RunCommunicators {
     /// Compares two runs; numbers of communicators only if both runs name their members.
     pub(super) fn compare_communicators(&self, other: &RunCommunicators, rows: &mut Vec<DiffRow>) {
         if self.are_named() && other.are_named() {
-            // If one run has no labels, only sizes are compared.
-            let labels = self.has_labels() && other.has_labels();
-            let (a, b) = (self.group_by_size(labels), other.group_by_size(labels));
+            // Where one run does not have the purpose of all communicators of a size, only their number is compared.
+            let mut unlabelled = self.unlabelled_sizes();
+            unlabelled.extend(other.unlabelled_sizes());
+            let (a, b) = (
+                self.group_by_size(&unlabelled),
+                other.group_by_size(&unlabelled),
+            );
             compare_counts(&a, &b, rows);
         }
         for (of, a) in &self.channels {
@@ -77,11 +81,21 @@ impl RunCommunicators {
         !self.sized.is_empty() && !self.is_unnamed
     }
 
-    /// Groups communicators by size, and by label if `labels`.
-    fn group_by_size(&self, labels: bool) -> BTreeMap<CommunicatorUse, SimilarCommunicators> {
+    /// Returns the sizes of communicators whose purpose is not known.
+    fn unlabelled_sizes(&self) -> BTreeSet<Option<u32>> {
+        let unlabelled = self.sized.keys().filter(|(_, label)| *label == "unknown");
+        unlabelled.map(|(nranks, _)| *nranks).collect()
+    }
+
+    /// Groups communicators by size, and by label but for `unlabelled` sizes.
+    fn group_by_size(
+        &self,
+        unlabelled: &BTreeSet<Option<u32>>,
+    ) -> BTreeMap<CommunicatorUse, SimilarCommunicators> {
         let mut all: BTreeMap<CommunicatorUse, SimilarCommunicators> = BTreeMap::new();
         for (&(nranks, label), more) in &self.sized {
-            let of = (nranks, if labels { label } else { "" });
+            let is_labelled = !unlabelled.contains(&nranks);
+            let of = (nranks, if is_labelled { label } else { "" });
             let sized = all.entry(of).or_default();
             sized.count += more.count;
             sized.nodes.extend(&more.nodes);
@@ -100,7 +114,6 @@ fn compare_counts(
         let (nranks, label) = *of;
         let name = match label {
             "" => describe_size(nranks, None),
-            "unknown" => format!("unlabelled {}", describe_size(nranks, None)),
             label => format!("{label} {}", describe_size(nranks, None)),
         };
         let row = |subject: &str, a, b| DiffRow {

@@ -57,8 +57,17 @@ impl Default for Options {
     }
 }
 
-/// Lists the changes from `a` to `b` by aspect, the largest first.
-pub fn diff_runs(a: &DiffRun, b: &DiffRun, options: &Options, report: &Report) -> Vec<DiffRow> {
+/// The changes between two runs.
+#[derive(Debug)]
+pub struct RunChanges {
+    /// Each change, by aspect, the largest first.
+    pub rows: Vec<DiffRow>,
+    /// The runs have a part in common that could be compared.
+    pub are_compared: bool,
+}
+
+/// Lists the changes from `a` to `b`.
+pub fn diff_runs(a: &DiffRun, b: &DiffRun, options: &Options, report: &Report) -> RunChanges {
     let mut rows = Vec::new();
     // Its sentences come before the other notes: for two runs of nccl-tests they are the answer.
     let tables = (&a.benchmarks, &b.benchmarks);
@@ -83,9 +92,12 @@ pub fn diff_runs(a: &DiffRun, b: &DiffRun, options: &Options, report: &Report) -
         };
         traffic::compare_traffic(a, b, basis, &mut rows);
     }
-    notes::report_notes((a, b), &said, &groups, report);
+    let has_common = notes::report_notes((a, b), &said, &groups, report);
     row::sort_rows(&mut rows);
-    rows
+    RunChanges {
+        are_compared: has_common || !rows.is_empty(),
+        rows,
+    }
 }
 
 /// Compares medians of the step lines' values.

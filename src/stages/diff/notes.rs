@@ -14,13 +14,13 @@ struct RunSide<'r> {
     groups: &'r RunCommunicators,
 }
 
-/// Reports which parts were compared, and which one of the runs lacks.
+/// Reports which parts were compared, and which one of the runs lacks. Returns true if they have a part in common.
 pub(super) fn report_notes(
     runs: (&DiffRun, &DiffRun),
     said: &(RunFacts, RunFacts),
     groups: &(RunCommunicators, RunCommunicators),
     report: &Report,
-) {
+) -> bool {
     let a = RunSide {
         name: "A",
         run: runs.0,
@@ -52,6 +52,8 @@ pub(super) fn report_notes(
     }
     a.report_missing(&b, report);
     b.report_missing(&a, report);
+    let mut parts = a.known_parts().into_iter().zip(b.known_parts());
+    parts.any(|((_, own), (_, others))| own && others) || a.said.has_common_kind(b.said)
 }
 
 /// Reports that a run has fewer steps: it may have stopped, which is no difference of its calls.

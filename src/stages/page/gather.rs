@@ -345,7 +345,7 @@ impl PageGatherer<'_> {
         let run = |report: &mut Report| {
             let before = diff::run::read_run(against, options, None, report, &HiddenProgress)?;
             let now = diff::run::read_run(origins, options, None, report, &HiddenProgress)?;
-            let changes = diff::diff_runs(&before, &now, &diff::Options::default(), report);
+            let changes = diff::diff_runs(&before, &now, &diff::Options::default(), report).rows;
             Ok(SectionRows::Kept(diff::row::build_grid(&changes)))
         };
         self.sections

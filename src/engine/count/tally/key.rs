@@ -96,10 +96,13 @@ impl std::hash::Hash for CallKey {
 
 impl CallKey {
     /// Returns the elements and bytes of a key with a datatype and the size [`SizeKey::Count`]. The elements
-    /// are unknown if only the bytes are known.
+    /// are unknown if only the bytes are known, or neither.
     pub fn elements_and_bytes(&self) -> (Option<u64>, Option<u128>) {
         if self.datatype == BYTE_DATATYPE {
             return (None, Some(self.size.into()));
+        }
+        if (self.datatype, self.size) == (UNNAMED_DATATYPE, UNKNOWN_SIZE) {
+            return (None, None);
         }
         let size = Datatype::from_code(self.datatype).and_then(Datatype::size);
         let bytes = size.map(|size| u128::from(self.size) * u128::from(size));

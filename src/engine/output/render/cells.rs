@@ -1,6 +1,6 @@
 //! Cells of a stage's table by the names of their columns.
 
-use super::text::nine_digits;
+use super::text::format_fraction;
 use super::{Grid, TableCell};
 
 /// A row of a table.
@@ -50,7 +50,7 @@ impl<'g> GridRow<'g> {
 pub fn plain_text(cell: &TableCell<'_>) -> String {
     match cell {
         TableCell::Int(n) => n.to_string(),
-        TableCell::Float(x) | TableCell::Share(x) => nine_digits(*x),
+        TableCell::Float(x) | TableCell::Share(x) => format_fraction(*x),
         TableCell::Text(text) => String::from_utf8_lossy(text).into_owned(),
         TableCell::Empty => String::new(),
     }

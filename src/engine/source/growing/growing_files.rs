@@ -17,7 +17,7 @@ use crate::source::file_pattern::FilePattern;
 use crate::source::guard;
 use crate::source::list::expand_paths;
 use crate::source::name::InputName;
-use crate::source::read::read_some;
+use crate::source::read::{open_without_waiting, read_some};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::Cell;
 use std::fs::File;
@@ -308,7 +308,8 @@ impl FollowedFile {
         if self.open.is_some() && self.identity == Some(identity) {
             return Ok((0, false));
         }
-        let Some(file) = ignore_not_found(File::open(&self.path))? else {
+        let opened = open_without_waiting(&self.path);
+        let Some(file) = ignore_not_found(opened)? else {
             return Ok((0, false));
         };
         // Some file systems give a file another number from time to time.
@@ -378,7 +379,12 @@ fn read_at(mut file: &File, to: &mut [u8], at: u64) -> io::Result<usize> {
     loop {
         match file.read_at(to, at) {
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
-            Err(e) if e.raw_os_error() == Some(libc::ESPIPE) => return read_some(&mut file, to),
+            Err(e) if e.raw_os_error() == Some(libc::ESPIPE) => {
+                return match read_some(&mut file, to) {
+                    Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(0),
+                    read => read,
+                };
+            }
             read => return read,
         }
     }

@@ -230,9 +230,7 @@ impl Read for LiveReader {
                 self.last = self.last.saturating_sub(n);
             }
         }
-        if n == 0 {
-            stop.ends.store(true, Ordering::Release);
-        }
+        // A signal that comes with the end, as Ctrl-C to a whole pipe, does not take the results.
         Ok(n)
     }
 }

@@ -12,11 +12,10 @@ use crate::source::name::InputName;
 use crate::source::pipe::copy_store::{PipeCopyStore, copy_failure};
 use crate::source::pipe::spool::PipeSpool;
 use crate::source::pipe::{LiveStream, SharedPipe};
-use crate::source::read::{PositionedReader, read_first_bytes};
+use crate::source::read::{PositionedReader, open_without_waiting, read_first_bytes};
 use crate::source::rejoin::LineRejoiner;
 use std::fs::File;
 use std::io::{self, Seek};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -124,10 +123,8 @@ impl DataOpener<'_> {
         if let Some(pipe) = self.origin.pipe_slot().and_then(|slot| slot.opened()) {
             return Ok(pipe_data(pipe));
         }
-        // A named pipe that has no writer yet is waited for by its reader, which a signal can end.
-        let mut options = File::options();
-        let options = options.read(true).custom_flags(libc::O_NONBLOCK);
-        let file = options.open(path).map_err(failed)?;
+        // Its reader waits for a named pipe's writer: a signal can end that.
+        let file = open_without_waiting(path).map_err(failed)?;
         let meta = file.metadata().map_err(failed)?;
         if meta.is_dir() {
             return Err(failed(io::Error::from(io::ErrorKind::IsADirectory)));

@@ -94,6 +94,11 @@ impl CheckSummary {
             "no fault found in what this log shows: {}",
             parts.join(", ")
         );
+        // Ranks at different calls are normal while a job runs.
+        if self.unjudged.iter().any(|of| of.is_of_last_calls) {
+            let later = "if the job writes nothing more, nccl-watch names the rank that the others wait for";
+            return (says, Some(later.to_owned()));
+        }
         let is_compared = self.judged.compared > 0 || self.judged.has_records;
         (says, settings().filter(|_| !is_compared))
     }

@@ -254,19 +254,19 @@ fn the_watchdog_names_the_call_and_who_is_behind() {
         (
             "ddp-die",
             "PyTorch's wait for call 135 of process group ID 0 PG GUID \
-             0(default_pg) timed out after 15000 ms: ALLREDUCE of 2097152 elements on ranks 0, 2-3; rank 1 printed no such line",
+             0(default_pg) timed out after 15000 ms: ALLREDUCE of 2097152 elements on ranks 0, 2-3, and rank 1 printed no such line",
             1,
         ),
         (
             "ddp-stall",
             "PyTorch's wait for call 135 of process group ID 0 PG GUID \
-             0(default_pg) timed out after 15000 ms: ALLREDUCE of 2097152 elements on ranks 0, 2-3; rank 1 went past it",
+             0(default_pg) timed out after 15000 ms: ALLREDUCE of 2097152 elements on ranks 0, 2-3, and rank 1 went past it",
             1,
         ),
         (
             "ddp-count",
             "PyTorch's wait for call 140 of process group ID 0 PG GUID \
-             0(default_pg) timed out after 15000 ms: ALLREDUCE of 4 elements on rank 1; ranks 0, 2-3 went past it",
+             0(default_pg) timed out after 15000 ms: ALLREDUCE of 4 elements on rank 1, and ranks 0, 2-3 went past it",
             1,
         ),
     ] {

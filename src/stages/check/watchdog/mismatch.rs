@@ -199,7 +199,7 @@ mod tests {
         assert!(
             finding
                 .says
-                .ends_with("on ranks 0, 3-4; ranks 1-2, 5-7 printed no such line"),
+                .ends_with("on ranks 0, 3-4, and ranks 1-2, 5-7 printed no such line"),
             "{}",
             finding.says
         );
@@ -232,7 +232,7 @@ mod tests {
         let silent = [&lines[0], &lines[2], &lines[3], &lines[5]].map(String::clone);
         ends_with(
             &silent,
-            "on ranks 3, 19; rank 1 of the group printed no such line",
+            "on ranks 3, 19, and rank 1 of the group printed no such line",
         );
     }
 }

@@ -124,18 +124,26 @@ fn nccl_call_finding(
     let (record, call, _) = lines.first()?;
     // A rank that waits for the call has made it, perhaps after another rank's watchdog fired.
     let waits = |caller: &ProcessComm| lines.iter().any(|(_, _, waiting)| waiting == caller);
-    let mut without: Vec<u32> = members[&communicator]
+    let without: Vec<u32> = members[&communicator]
         .iter()
         .filter(|(caller, _)| made.get(caller).is_some_and(|&calls| calls <= seq))
         .filter(|(caller, _)| !waits(caller))
         .filter_map(|(_, rank)| *rank)
         .collect();
+    let job_rank = |rank: &u32| {
+        let mut sides = names.found.communicators[communicator].sides.iter();
+        let side = sides.find(|&&side| names.found.sides[side].rank == Some(*rank))?;
+        names.job_rank_of_side(*side)
+    };
+    let of_job: Option<Vec<u32>> = without.iter().map(job_rank).collect();
+    let its = if of_job.is_some() { "" } else { "its " };
+    let mut without = of_job.unwrap_or(without);
     without.sort_unstable();
     let ranks: Vec<String> = without.iter().map(u32::to_string).collect();
     let lacking = match ranks.len() {
         0 => "all members whose calls are known had made it".to_owned(),
-        1 => format!("rank {} had not made it", ranks[0]),
-        _ => format!("ranks {} had not made it", list_names(&ranks)),
+        1 => format!("{its}rank {} had not made it", ranks[0]),
+        _ => format!("{its}ranks {} had not made it", list_names(&ranks)),
     };
     let exact = seq + 1 == number;
     let sure = if exact {

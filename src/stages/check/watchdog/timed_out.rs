@@ -96,9 +96,10 @@ pub(crate) fn find_timeouts(records: &[WatchdogRecord]) -> Vec<Finding> {
         waits.retain(|wait| !wait.timeouts.is_empty());
     }
     let mut groups = collect_group_reports(records);
+    let absent = find_absent_rank(records);
     let timeouts = waits.iter().map(|wait| {
         let group = groups.entry(wait.group).or_default();
-        timeout_finding(wait, group)
+        timeout_finding(wait, group, absent)
     });
     find_watchdog_exceptions(records)
         .into_iter()
@@ -244,7 +245,23 @@ fn collect_group_reports(records: &[WatchdogRecord]) -> BTreeMap<Option<&[u8]>, 
     groups
 }
 
-fn timeout_finding(waited: &TimedOutWait<'_>, group: &mut GroupReport<'_>) -> Finding {
+/// Returns the only rank in the job with lines but without a call that timed out: it waits for no other rank.
+fn find_absent_rank(records: &[WatchdogRecord]) -> Option<u32> {
+    let mut absent: BTreeSet<u32> = records.iter().filter_map(|record| record.global).collect();
+    for record in records {
+        if matches!(record.what, WatchdogMessage::Timeout(_)) {
+            // One that waits may be any of those without a call.
+            absent.remove(&record.global?);
+        }
+    }
+    absent.first().copied().filter(|_| absent.len() == 1)
+}
+
+fn timeout_finding(
+    waited: &TimedOutWait<'_>,
+    group: &mut GroupReport<'_>,
+    absent: Option<u32>,
+) -> Finding {
     let ranks: BTreeSet<u32> = waited
         .lines()
         .filter_map(WatchdogRecord::known_rank)
@@ -268,7 +285,10 @@ fn timeout_finding(waited: &TimedOutWait<'_>, group: &mut GroupReport<'_>) -> Fi
     let evidence = timeout_evidence(waited, behind.iter().filter_map(|rank| far.get(rank)));
     let odd = match group.find_silent(waited) {
         _ if !behind.is_empty() => OddGroupRanks::Behind(behind),
-        silent if !silent.is_empty() => OddGroupRanks::Silent(silent, !group.is_part_of_job),
+        silent if !silent.is_empty() => match absent.filter(|_| group.is_part_of_job) {
+            Some(rank) => OddGroupRanks::Absent(rank),
+            None => OddGroupRanks::Silent(silent, !group.is_part_of_job),
+        },
         _ => match ranks_ahead(&far) {
             ahead if !ahead.is_empty() => OddGroupRanks::Ahead(ahead),
             _ if !past.is_empty() => OddGroupRanks::Past(past),
@@ -345,6 +365,8 @@ enum OddGroupRanks {
     Behind(BTreeSet<u32>),
     /// They printed nothing; true if the group's ranks are those of the job.
     Silent(BTreeSet<u32>, bool),
+    /// The only rank in the job that prints lines and waits for no call.
+    Absent(u32),
     /// All have made the call, and these went on.
     Ahead(BTreeSet<u32>),
     /// These completed it.
@@ -364,11 +386,14 @@ impl OddGroupRanks {
         match self {
             OddGroupRanks::Behind(ranks) => {
                 let is = verb_form(ranks.len(), "is", "are");
-                format!("; {} {is} behind", describe_ranks(ranks))
+                format!(", and {} {is} behind", describe_ranks(ranks))
             }
             OddGroupRanks::Silent(ranks, of_job) => {
                 let group = if *of_job { "" } else { " of the group" };
-                format!("; {}{group} printed no such line", describe_ranks(ranks))
+                format!(
+                    ", and {}{group} printed no such line",
+                    describe_ranks(ranks)
+                )
             }
             OddGroupRanks::Ahead(ranks) => {
                 let has = verb_form(ranks.len(), "has", "have");
@@ -377,7 +402,10 @@ impl OddGroupRanks {
                     describe_ranks(ranks)
                 )
             }
-            OddGroupRanks::Past(ranks) => format!("; {} went past it", describe_ranks(ranks)),
+            OddGroupRanks::Past(ranks) => format!(", and {} went past it", describe_ranks(ranks)),
+            OddGroupRanks::Absent(rank) => {
+                format!(", and rank {rank} waits in no call of any group")
+            }
             OddGroupRanks::Fewest {
                 ranks,
                 fewest,
@@ -397,6 +425,7 @@ impl OddGroupRanks {
     /// The one rank to look at, if it is one, where the ranks `waiting` wait.
     fn rank_to_blame(&self, waiting: &BTreeSet<u32>) -> Option<u32> {
         let ranks = match self {
+            OddGroupRanks::Absent(rank) => return Some(*rank),
             OddGroupRanks::Silent(_, false)
             | OddGroupRanks::Fewest { .. }
             | OddGroupRanks::Unknown => return None,

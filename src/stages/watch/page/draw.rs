@@ -81,6 +81,7 @@ fn draw_title(page: &WatchPage<'_>, frame: &mut Frame<'_>, area: Rect) {
             format!("stalled for {}", format_duration(rests)),
             bold.fg(Color::Red),
         ),
+        _ if page.watch.calls().total().calls == 0 => Span::styled("no call yet", bold),
         _ => Span::styled(format!("last call {} ago", format_duration(rests)), bold),
     };
     let keys = "?: keys  q: leave ";
