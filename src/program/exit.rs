@@ -3,11 +3,13 @@
 //! input is missing, 3 (nccl-check --expect) unanswerable from this input, 128 plus a signal's number if that ended
 //! an input and the output covers the part before.
 
+use super::closed_stdout::is_stdout_closed;
 use super::output_file;
 use crate::error::Error;
 use crate::error::phrases::without_error_number;
 use crate::report::{escape_for_terminal, write_message};
 use crate::source;
+use anyhow::anyhow;
 use std::process::ExitCode;
 
 /// How a run ended that wrote its output.
@@ -39,6 +41,12 @@ fn exit_code(name: &str, ended: anyhow::Result<Exit>) -> ExitCode {
     // A file of -o is there when all of it is written, and only then.
     let ended = ended.and_then(|exit| output_file::name_output_file().map(|()| exit));
     output_file::discard_output_file();
+    let ended = match is_stdout_closed() {
+        true => ended.and(Err(anyhow!(
+            "cannot write the output: standard output is closed"
+        ))),
+        false => ended,
+    };
     if let (Ok(_), Some(signal)) = (&ended, source::ending_signal()) {
         let said = "interrupted: the output covers only the input that was read";
         write_message(format!("{name}: warning: {said}"));

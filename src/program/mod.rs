@@ -1,6 +1,7 @@
 //! The edge that programs share: arguments, exit codes, man pages, progress.
 
 pub mod cli;
+mod closed_stdout;
 pub mod exit;
 pub mod live_rows;
 pub(crate) mod man;

@@ -4,10 +4,12 @@
 //! written all. A device or a named pipe is written directly.
 
 use crate::error::without_temporary_path;
+use crate::program::closed_stdout::record_replaced_stdout;
 use anyhow::Context;
+use rustix::io::Errno;
 use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tempfile::{Builder, NamedTempFile};
@@ -28,12 +30,8 @@ fn lock_pending_file() -> MutexGuard<'static, Option<(NamedTempFile, PathBuf)>> 
 /// It cannot be written there.
 pub(super) fn redirect_stdout(path: &Path) -> anyhow::Result<()> {
     let failed = || format!("cannot write {}", path.display());
-    let target = follow_links(path);
+    let target = follow_links(path).with_context(failed)?;
     let there = target.metadata().ok();
-    let is_special = |there: &Metadata| {
-        let kind = there.file_type();
-        kind.is_char_device() || kind.is_block_device() || kind.is_fifo() || kind.is_socket()
-    };
     if there
         .as_ref()
         .is_some_and(|there| is_special(there) || there.is_dir())
@@ -62,19 +60,28 @@ pub(super) fn redirect_stdout(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// True for what is written as it is, and not replaced.
+fn is_special(there: &Metadata) -> bool {
+    let kind = there.file_type();
+    kind.is_char_device() || kind.is_block_device() || kind.is_fifo() || kind.is_socket()
+}
+
 /// Returns the file that a link leads to, which is replaced and not the link; it need not be there.
-fn follow_links(path: &Path) -> PathBuf {
+///
+/// # Errors
+/// The links lead in a circle.
+fn follow_links(path: &Path) -> io::Result<PathBuf> {
     if let Ok(target) = path.canonicalize() {
-        return target;
+        return Ok(target);
     }
     let mut target = path.to_owned();
     for _ in 0..MAX_LINKS {
         match target.read_link() {
             Ok(next) => target = folder_of_file(&target).join(next),
-            Err(_) => break,
+            Err(_) => return Ok(target),
         }
     }
-    target
+    Err(Errno::LOOP.into())
 }
 
 fn folder_of_file(path: &Path) -> &Path {
@@ -89,7 +96,13 @@ fn folder_of_file(path: &Path) -> &Path {
 /// # Errors
 /// It cannot be written.
 pub fn replace_file(path: &Path, text: &[u8]) -> io::Result<()> {
-    let path = &follow_links(path);
+    let path = &follow_links(path)?;
+    if path.metadata().is_ok_and(|there| is_special(&there)) {
+        // A named pipe without a reader is an error, and no reason to wait.
+        let mut options = OpenOptions::new();
+        let options = options.write(true).custom_flags(libc::O_NONBLOCK);
+        return options.open(path)?.write_all(text);
+    }
     let mut file = NamedTempFile::new_in(folder_of_file(path))?;
     file.write_all(text)?;
     let access = Permissions::from_mode(0o644);
@@ -99,7 +112,9 @@ pub fn replace_file(path: &Path, text: &[u8]) -> io::Result<()> {
 }
 
 fn replace_stdout(file: &File) -> anyhow::Result<()> {
-    Ok(rustix::stdio::dup2_stdout(file)?)
+    rustix::stdio::dup2_stdout(file)?;
+    record_replaced_stdout();
+    Ok(())
 }
 
 /// Gives the file its name: all is written. A file system that notices only now that it is full, as

@@ -1,4 +1,4 @@
-//! Memory maps, and the message for a mapped file that is truncated under us. The only `unsafe`.
+//! Memory maps, and the message for a mapped file that is truncated under us. The only `unsafe` blocks.
 
 #![allow(unsafe_code)]
 

@@ -245,7 +245,11 @@ impl StopDetector<'_> {
             is_far |= others.len() >= MIN_OTHERS_TOGETHER
                 && first.before >= it.before + MIN_CALLS_FAR_BEHIND;
         }
-        is_far.then_some(StopEvidence::Alone)
+        // That it was watched shows that the log is no copy of a job that ran on.
+        is_far.then_some(match self.failures.now {
+            JobLiveness::Stalled => StopEvidence::Stalled,
+            JobLiveness::Unknown | JobLiveness::Running => StopEvidence::Alone,
+        })
     }
 
     /// A line reports a failure of this job, and of no attempt before or after it.
