@@ -83,6 +83,8 @@ impl DumpedJob {
     pub(super) fn group_calls(&self) -> Vec<GroupDumpCalls<'_>> {
         let mut all: BTreeMap<(&str, &[u32]), GroupDumpCalls<'_>> = BTreeMap::new();
         for (&rank, left) in &self.ranks {
+            // The number that the messages of each group have, while no collective follows them.
+            let mut with_messages: BTreeMap<(&str, &[u32]), u64> = BTreeMap::new();
             for entry in &left.dump.entries {
                 let group = &*entry.group;
                 // Some groups have no ranks; their calls cannot be compared.
@@ -96,13 +98,22 @@ impl DumpedJob {
                             members: BTreeMap::new(),
                             messages: BTreeMap::new(),
                         });
+                let (seq, key) = (entry.collective_seq, (&*group.name, &*group.ranks));
                 if matches!(entry.op, FlightOp::Send { .. } | FlightOp::Recv { .. }) {
+                    with_messages.insert(key, seq);
                     grouped.messages.entry(rank).or_default().push(entry);
                 } else if !entry.is_p2p {
                     let calls = grouped.members.entry(rank).or_default();
-                    // The launch of coalesced messages has the number of the collective before it.
-                    let seq = entry.collective_seq;
-                    if entry.op != FlightOp::Coalesced || seq > 0 && !calls.contains_key(&seq) {
+                    // The launch of coalesced messages has the number of the collective before it, which may have left
+                    // the ring; behind the beginning of a ring it may be a launch of either.
+                    let is_of_messages = || match with_messages.get(&key) {
+                        Some(&with) => with == seq,
+                        None => calls.is_empty() && !left.has_all_calls(),
+                    };
+                    if entry.op != FlightOp::Coalesced
+                        || seq > 0 && !calls.contains_key(&seq) && !is_of_messages()
+                    {
+                        with_messages.remove(&key);
                         calls.entry(seq).or_default().push(entry);
                     }
                 }
