@@ -49,6 +49,8 @@ pub struct Report {
     methods: PlacementMethods,
     /// The first input that has calls: of logs or tables, and of a recorder.
     sources: [Option<String>; 2],
+    /// A log and records of the same calls are not added up.
+    are_sources_apart: bool,
     /// The parts of the decision on steps that later lines changed.
     redecided: OnceLock<String>,
 }
@@ -104,6 +106,7 @@ impl Report {
             kept: None,
             methods: PlacementMethods::default(),
             sources: [None, None],
+            are_sources_apart: false,
             redecided: OnceLock::new(),
         }
     }

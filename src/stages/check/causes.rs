@@ -244,12 +244,29 @@ pub(super) fn fold_consequences(
     findings: &mut Vec<Finding>,
     rank_in_job: impl Fn(&Finding) -> Option<u32>,
 ) {
+    judge_by_lost_processes(findings);
     for row in &CAUSES {
         match row.fold {
             Fold::Merge => row.merge_effect(findings),
             Fold::Name => row.name_effect(findings, &rank_in_job),
             Fold::Demote => row.demote_effects(findings),
             Fold::Omit => row.omit_effects(findings),
+        }
+    }
+}
+
+/// Makes an error of a failure after which the job only seemed to go on, as others were ahead: they wait for the process
+/// that failed.
+fn judge_by_lost_processes(findings: &mut [Finding]) {
+    let is_missed = |f: &&Finding| f.kind.is_stop() && f.severity == Severity::Error;
+    let missed = findings.iter().filter(is_missed);
+    let missed: Vec<About> = missed.map(|f| f.about.clone()).collect();
+    for finding in findings {
+        let About { host, pid, .. } = &finding.about;
+        let is_missed = missed.iter().any(|of| of.host == *host && of.pid == *pid);
+        if pid.is_some() && is_missed && finding.reasons.contains(&Reason::WentOn) {
+            finding.severity = Severity::Error;
+            finding.reasons.retain(|reason| *reason != Reason::WentOn);
         }
     }
 }

@@ -139,6 +139,11 @@ impl ReportPage {
             (true, true) => self.verdict.to_owned(),
             (true, false) => found.join(", "),
         };
+        let unread = self.warnings().filter(|c| c.severity == "error").count();
+        let found = match unread {
+            0 => found,
+            n => format!("{found} ({} not read)", count_phrase(n as u64, "input")),
+        };
         (inputs, found)
     }
 

@@ -92,37 +92,60 @@ impl DumpJudge<'_, '_> {
         }
     }
 
-    pub(super) fn missing_message_finding(
-        &self,
-        grouped: &GroupDumpCalls<'_>,
-        unmet: &UnmatchedMessages<'_>,
-    ) -> Option<ShownFinding> {
-        let call = unmet
-            .calls
-            .iter()
-            .min_by_key(|call| call.entry.created_ns)?;
+    /// The finding on a message that waits for its peer.
+    pub(super) fn missing_message_finding(&self, call: &UnmatchedCall<'_>) -> ShownFinding {
         let (entry, peer) = (call.entry, &call.peer);
         let counterpart = match entry.op {
             FlightOp::Send { .. } => "receive",
             _ => "send",
         };
+        let has_all = |rank: &u32| {
+            let left = self.job.ranks.get(rank);
+            left.is_some_and(|left| left.is_whole && left.has_all_calls())
+        };
+        let is_known = has_all(&call.rank) && has_all(peer);
+        let is_idle = |rank: &u32| {
+            let left = self.job.ranks.get(rank);
+            let mut entries = left.into_iter().flat_map(|left| &left.dump.entries);
+            entries.all(|entry| entry.reached_state() == FlightCallState::Completed)
+        };
+        let lacks = match is_known {
+            true => format!("made no {counterpart} for it"),
+            false if !self.job.ranks.contains_key(peer) => "left no dump".to_owned(),
+            false if is_idle(peer) => "waits in no call".to_owned(),
+            false => "waits in another call".to_owned(),
+        };
         let last = self.last_call(*peer).map_or_else(String::new, |(_, last)| {
             format!("; the last call of rank {peer} is {last}")
         });
+        let groups = self.groups.iter();
+        let grouped = groups
+            .filter(|grouped| grouped.group.name == entry.group.name)
+            .find(|grouped| grouped.group.ranks == entry.group.ranks);
+        let group = grouped.map_or_else(String::new, |grouped| {
+            format!(" of {}", grouped.describe_group())
+        });
         let clause = format!(
-            "{} of {} waits: rank {peer} made no {counterpart} for it{last}",
+            "{}{group} waits: rank {peer} {lacks}{last}",
             Self::describe_message(call),
-            grouped.describe_group(),
         );
         let own = self.last_call_evidence(*peer);
         let evidence = self.entry_evidence(call.rank, entry).into_iter().chain(own);
-        Some(ShownFinding {
+        let why = match is_known {
+            true => {
+                "the flight recorders of both ends have all their calls, and this one meets nothing"
+            }
+            false if !self.job.ranks.contains_key(peer) => {
+                "a rank that hangs leaves a dump, one that died leaves none"
+            }
+            false if is_idle(peer) => "the dump of that rank has no call that did not end",
+            false => "the others wait for its message, and it waits for their next call",
+        };
+        ShownFinding {
             ranks: BTreeSet::from([*peer]),
             finding: Finding {
                 about: About::of_rank(Some(*peer)),
-                why: "the flight recorders of both ends have all their calls, and this one meets \
-                      nothing"
-                    .to_owned(),
+                why: why.to_owned(),
                 advice: "check that both ends make as many calls with each other".to_owned(),
                 evidence: evidence.collect(),
                 ..Finding::of_kind(
@@ -132,6 +155,6 @@ impl DumpJudge<'_, '_> {
                 )
             },
             clause,
-        })
+        }
     }
 }

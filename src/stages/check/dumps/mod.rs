@@ -10,6 +10,7 @@ mod job;
 mod limits;
 mod merge_with_log;
 mod message_findings;
+mod message_waits;
 mod messages;
 mod programs;
 #[cfg(test)]
@@ -27,8 +28,10 @@ use crate::stages::net::net_stage::FirstReportLine;
 use compare::{CompareScope, DumpCallDifference};
 use entry_text::{describe_entry, describe_source_or_why, entry_line};
 use job::{DumpedJob, GroupDumpCalls};
+use message_waits::MessageWaits;
+use messages::UnmatchedCall;
 use programs::DumpPrograms;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use waits::DumpWait;
 
 /// The dumps among the inputs of a check.
@@ -170,33 +173,78 @@ impl<'d> DumpJudge<'_, 'd> {
             all.find_map(|grouped| Some((grouped, messages::find_unmatched(self.job, grouped)?)))
         };
         let unmet = unmet();
-        // A rank that sent to a wrong peer has calls of its own without a counterpart.
+        let programs = DumpPrograms::new(self.job, self.groups);
+        let stuck = programs.build_replay().replay_calls();
+        let messages = MessageWaits::collect_open(&programs, groups, &stuck);
+        // A rank that sent to a wrong peer has calls of its own without a counterpart, to ranks that wait in no other
+        // message.
         if let Some((grouped, unmet)) = &unmet
             && let Some(odd) = unmet.odd
-            && unmet.calls.iter().any(|call| call.rank == odd)
+            && let own = unmet.calls.iter().filter(|call| call.rank == odd)
+            && own.clone().next().is_some()
+            && own.clone().all(|call| {
+                messages.find_last_wait(odd).is_none() && !messages.waits_for_third(call.peer, odd)
+            })
         {
             return Some(self.wrong_peer_finding(grouped, unmet, odd));
         }
-        let programs = DumpPrograms::new(self.job, self.groups);
-        let stuck = programs.build_replay().replay_calls();
         if let Some(circle) = programs.build_replay().find_lasting_circle(&stuck, false) {
             return self.deadlock_finding(&programs, circle);
         }
         let mut waits = waits::find_group_waits(&programs, &stuck);
-        // A rank that waits in a message is not free, if none comes for it.
+        // A rank is not free that waits in messages for a rank that waits in nothing, or in a message that none comes
+        // for: but where the other end waits for it.
         let held = unmet.iter().flat_map(|(_, unmet)| &unmet.calls);
-        for call in held.filter(|call| call.is_open()) {
-            waits
-                .iter_mut()
-                .for_each(|wait| _ = wait.free.remove(&call.rank));
+        let held = held.filter(|call| call.is_open());
+        let mut ends: BTreeMap<u32, Vec<UnmatchedCall<'_>>> = BTreeMap::new();
+        for wait in &mut waits {
+            for call in held
+                .clone()
+                .filter(|call| !wait.waiting.contains(&call.peer))
+            {
+                wait.free.remove(&call.rank);
+            }
+            wait.free.retain(|&rank| {
+                let last = messages.find_last_wait(rank);
+                last.is_none_or(|call| {
+                    ends.entry(call.peer).or_default().push(call);
+                    false
+                })
+            });
+        }
+        // One whose calls all ended waits in nothing; another may.
+        let has_idle = |wait: &DumpWait<'_>| wait.free.iter().any(|&rank| messages.is_idle(rank));
+        if waits.iter().any(has_idle) {
+            let is_idle = |rank: &u32| messages.is_idle(*rank);
+            waits.iter_mut().for_each(|wait| wait.free.retain(is_idle));
         }
         let made_at = |wait: &DumpWait<'_>| wait.call.created_ns.unwrap_or(u64::MAX);
         let lacking = waits.iter().filter(|wait| !wait.free.is_empty());
         if let Some(wait) = lacking.min_by_key(|wait| made_at(wait)) {
+            // Few ranks went on to the call, and the others wait for their messages.
+            let is_few = wait.waiting.len() < wait.free.len();
+            let end =
+                |&rank: &u32| messages.find_wait_for(rank, |peer| wait.waiting.contains(&peer));
+            let ends: Option<Vec<_>> = wait.free.iter().map(end).collect();
+            if let Some(call) = ends
+                .filter(|_| is_few)
+                .and_then(|ends| ends.first().copied())
+            {
+                return Some(self.missing_message_finding(&call));
+            }
             return Some(self.behind_finding(wait));
         }
-        if let Some((grouped, unmet)) = &unmet {
-            return self.missing_message_finding(grouped, unmet);
+        // The first of the ranks for which the most wait.
+        let most = ends.values().rev().max_by_key(|calls| calls.len());
+        if let Some(call) = most.and_then(|calls| calls.first()) {
+            return Some(self.missing_message_finding(call));
+        }
+        if let Some((_, unmet)) = &unmet {
+            let calls = unmet.calls.iter();
+            let last = |call: &UnmatchedCall<'d>| messages.find_last_wait(call.rank);
+            let first = calls.clone().find_map(last);
+            let call = first.or_else(|| calls.min_by_key(|call| call.entry.created_ns).copied())?;
+            return Some(self.missing_message_finding(&call));
         }
         if self.is_refused {
             return None;
@@ -204,7 +252,12 @@ impl<'d> DumpJudge<'_, 'd> {
         let silent = waits.iter().filter(|wait| !wait.silent.is_empty());
         let silent = silent.min_by_key(|wait| made_at(wait));
         silent.map(|wait| self.silent_finding(wait)).or_else(|| {
-            let waits = waits::find_common_waits(self.job, self.groups);
+            let mut waits = waits::find_common_waits(self.job, self.groups);
+            // Some of its members wait in a message before it.
+            waits.retain(|wait| {
+                let mut waiting = wait.waiting.iter();
+                !waiting.any(|&rank| messages.has_open_before(rank, wait.record_of(rank, groups)))
+            });
             let common = self.common_wait_finding(&waits);
             common.or_else(|| self.open_message_finding())
         })

@@ -85,6 +85,15 @@ pub(super) struct CommonWait<'d> {
     pub(super) is_given_up: bool,
 }
 
+impl CommonWait<'_> {
+    /// The number of a member's record of it.
+    pub(super) fn record_of(&self, rank: u32, groups: &[GroupDumpCalls<'_>]) -> u64 {
+        let calls = groups[self.group].members.get(&rank);
+        let records = calls.and_then(|calls| calls.get(&self.seq)?.first());
+        records.map_or(0, |entry| entry.record_id)
+    }
+}
+
 /// Finds the calls that all members of their group made, and that did not end on some of them: in order, those that
 /// were given up first. Only groups with whole dumps of all members.
 pub(super) fn find_common_waits<'d>(

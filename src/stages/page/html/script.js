@@ -30,10 +30,19 @@ for (const table of document.querySelectorAll("table")) {
     cell.textContent = shown;
   }
 }
-// Numbers before texts, what is not known last; numbers within texts count, too: rank 2 is before rank 10.
+// Numbers before texts, what is not known last; numbers within texts count, too: rank 2 is before rank 10. Words and sizes
+// have their own order.
 const natural = new Intl.Collator("en", { numeric: true });
+const words = ["error", "warning", "note", "high", "medium", "low"];
+const bytes = (text) => {
+  const found = /^(<?)(?:>=)?(\d+)([KMG]?)B\b/.exec(text);
+  return found ? found[2] * 1024 ** " KMG".indexOf(found[3] || " ") - (found[1] ? 1 : 0) : -1;
+};
 const order = (a, b) => {
   if (a === "" || b === "") return (a === "") - (b === "");
+  for (const place of [(text) => words.indexOf(text), bytes]) {
+    if (place(a) >= 0 && place(b) >= 0) return place(a) - place(b);
+  }
   const [x, y] = [Number(a), Number(b)];
   const [nx, ny] = [Number.isNaN(x), Number.isNaN(y)];
   if (nx !== ny) return nx - ny;
@@ -109,7 +118,9 @@ for (const plot of document.querySelectorAll("svg.calls")) {
     ArrowLeft: () => { from -= wide / zoom / 8; draw(); }, ArrowRight: () => { from += wide / zoom / 8; draw(); },
   };
   plot.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || !(event.key in keys)) return;
+    // Where all columns are shown, the arrows scroll a plot that is wider than the window.
+    const scrolls = event.key.startsWith("Arrow") && zoom === 1;
+    if (event.ctrlKey || event.metaKey || event.altKey || scrolls || !(event.key in keys)) return;
     event.preventDefault();
     keys[event.key]();
   });
@@ -123,7 +134,15 @@ for (const plot of document.querySelectorAll("svg.calls")) {
     const part = (event.clientX - place.left) / place.width;
     change(Math.exp(Math.min(.7, Math.max(-.7, far * -.002))), Math.min(1, Math.max(0, part)));
   }, { passive: false });
+  // Names stay in sight when the plot is scrolled.
+  const figure = plot.parentElement;
+  const names = [...plot.children].filter((one) => one.tagName === "text");
+  const ends = names.map((one) => [Number(one.getAttribute("x")), one.getComputedTextLength()]);
+  figure.addEventListener("scroll", () => {
+    const shift = figure.scrollLeft * plot.viewBox.baseVal.width / plot.clientWidth;
+    names.forEach((one, at) => one.setAttribute("x", Math.max(ends[at][0], shift + ends[at][1] + 4)));
+  });
   const box = (inner.querySelector(".gone") ?? inner.querySelector(".unmet"))?.getBoundingClientRect();
-  const view = plot.parentElement.getBoundingClientRect();
-  if (box) plot.parentElement.scrollLeft += (box.left + box.right - view.left - view.right) / 2;
+  const view = figure.getBoundingClientRect();
+  if (box) figure.scrollLeft += (box.left + box.right - view.left - view.right) / 2;
 }

@@ -135,7 +135,12 @@ pub(super) fn gather_last_calls(seen: &CheckGathered, checked: &CheckSummary) ->
     let drawn = rows.draw_rows(&layout);
     Some(LastCalls {
         is_stuck: !errors.is_empty(),
-        waits: waits::list_waits(&ranks, &sides, &words, layout.iter_waits()),
+        waits: waits::list_waits(
+            &ranks,
+            &sides,
+            &words,
+            layout.iter_waits().map(|(_, call, column)| (call, column)),
+        ),
         left_out: ranks.len() - drawn.ranks.len(),
         ..drawn
     })

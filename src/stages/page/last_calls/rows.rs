@@ -32,12 +32,12 @@ pub(super) struct RowLayout<'r> {
 
 impl RowLayout<'_> {
     /// Returns the calls that drawn ranks wait in, with their columns.
-    pub(super) fn iter_waits(&self) -> impl Iterator<Item = (&TailCall, usize)> {
+    pub(super) fn iter_waits(&self) -> impl Iterator<Item = (&RankTail, &TailCall, usize)> {
         let rows = self.ranks.iter().zip(&self.from_end);
         rows.filter_map(|(rank, from_end)| {
             let at = rank.unmet?;
             let column = self.columns.checked_sub(from_end[at] + 1)?;
-            Some((&rank.calls[at], column))
+            Some((*rank, &rank.calls[at], column))
         })
     }
 }
@@ -118,12 +118,16 @@ impl RowBuilder<'_> {
         };
         let rows = layout.ranks.iter().zip(&layout.from_end);
         let mut rows: Vec<RankRow> = rows.map(draw).collect();
-        for (call, column) in layout.iter_waits() {
+        for (rank, call, column) in layout.iter_waits() {
             let place = self.sides.describe_place(call.communicator, call.seq);
-            let text = format!(
-                "{}, {place}",
-                self.words.describe_with_peer(call, self.sides)
-            );
+            let what = self.words.describe_with_peer(call, self.sides);
+            let text = match call.way {
+                StreamKind::Collective => format!("{what}, {place}"),
+                StreamKind::Send(_) | StreamKind::Recv(_) => {
+                    let who = name_rank(rank, found);
+                    format!("the other end of {who}'s {what}, {place}")
+                }
+            };
             for side in self.unmet.list_absent_sides(call) {
                 let gpu = self.sides.gpu_of(side);
                 let Some(row) = layout.ranks.iter().position(|rank| rank.gpu == gpu) else {
