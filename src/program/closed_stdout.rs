@@ -1,4 +1,4 @@
-//! Standard output that is closed (`>&-`): what is written to it is lost, which is an error.
+//! Standard output that is closed (`>&-`): output to it is lost, which is an error.
 
 #![allow(unsafe_code)]
 
@@ -20,7 +20,7 @@ extern "C" fn note_closed_stdout() {
 #[cfg_attr(target_os = "macos", unsafe(link_section = "__DATA,__mod_init_func"))]
 static NOTE_CLOSED_STDOUT: extern "C" fn() = note_closed_stdout;
 
-/// Returns true if what the program writes is lost.
+/// Returns true if the output is lost.
 pub(super) fn is_stdout_closed() -> bool {
     IS_CLOSED.load(Ordering::Relaxed)
 }

@@ -60,7 +60,7 @@ pub(super) fn redirect_stdout(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// True for what is written as it is, and not replaced.
+/// True for a target that is written in place, and not replaced.
 fn is_special(there: &Metadata) -> bool {
     let kind = there.file_type();
     kind.is_char_device() || kind.is_block_device() || kind.is_fifo() || kind.is_socket()

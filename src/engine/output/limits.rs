@@ -39,6 +39,9 @@ pub(super) const LABEL_WIDTH: f64 = 100.0;
 /// Least and most width of the space left of strips and maps, for their names.
 pub(super) const LABEL_WIDTHS: [f64; 2] = [60.0, 440.0];
 
+/// The fewest characters of a cut text that show a place in it.
+pub(super) const MIN_SHOWN_PLACE: usize = 8;
+
 /// Width of a legend: what a telephone, 400 pixels wide, shows of a plot.
 pub(super) const LEGEND_WIDTH: f64 = 420.0;
 

@@ -124,6 +124,7 @@ impl Report {
     pub fn of_section() -> Report {
         let mut report = Report::new("", false, false).silenced();
         report.keep_messages();
+        report.expect_sources_apart();
         report
     }
 

@@ -117,11 +117,8 @@ impl ProgramRun {
             let name = origin.name();
             let failed = || format!("cannot copy {name} to a temporary file (TMPDIR names where)");
             let mut file = tempfile::NamedTempFile::new().with_context(failed)?;
-            match origin.path() {
-                Some(path) => io::copy(&mut std::fs::File::open(path)?, &mut file),
-                None => io::copy(&mut io::stdin().lock(), &mut file),
-            }
-            .with_context(failed)?;
+            let mut bytes = origin.open_pipe_bytes()?;
+            io::copy(&mut bytes, &mut file).with_context(failed)?;
             let copy = file.into_temp_path();
             *origin = InputName::Copy(copy.to_path_buf(), name);
             copies.push(copy);

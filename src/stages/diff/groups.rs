@@ -81,7 +81,7 @@ impl RunCommunicators {
         !self.sized.is_empty() && !self.is_unnamed
     }
 
-    /// Returns the sizes of communicators whose purpose is not known.
+    /// Returns the sizes of communicators of unknown purpose.
     fn unlabelled_sizes(&self) -> BTreeSet<Option<u32>> {
         let unlabelled = self.sized.keys().filter(|(_, label)| *label == "unknown");
         unlabelled.map(|(nranks, _)| *nranks).collect()

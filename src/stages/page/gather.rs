@@ -45,6 +45,7 @@ pub fn gather_page(
     progress: &dyn Progress,
 ) -> Result<ReportPage> {
     report.keep_messages();
+    report.expect_sources_apart();
     let inputs = PageInputs::sort_inputs(order.origins, order.options.source, report)?;
     if inputs.checked.is_empty() && inputs.timed.is_empty() && inputs.accessed.is_empty() {
         let none = "none of the inputs is a log or a record of calls";

@@ -319,7 +319,7 @@ fn what_cannot_be_watched_is_refused() {
         out.lines(),
         [
             "the input ended after 0 calls",
-            "no call of NCCL has come, so no ranks were compared"
+            "no call of NCCL has come, so no ranks were compared: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL logs the calls"
         ]
     );
     // One that is not there yet may still appear.

@@ -1,15 +1,13 @@
 //! Texts that are too wide for their place, and those of a column that would look alike once they are cut: kernels'
 //! names differ at their ends.
 
+use crate::output::limits::MIN_SHOWN_PLACE;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Where a part of a C++ name, a path or a sentence may begin.
 const PART_STARTS: [char; 8] = [':', '<', '(', ',', ' ', '/', '_', '.'];
-
-/// The fewest characters that show a place.
-const MIN_SHOWN_PLACE: usize = 8;
 
 /// Returns the beginning of a text that is too wide, with a mark that more follows.
 pub fn cut_text(text: &str, width: usize) -> Cow<'_, str> {
@@ -20,7 +18,7 @@ pub fn cut_text(text: &str, width: usize) -> Cow<'_, str> {
 }
 
 /// Cuts texts to `width` characters so that different ones stay different: those that begin alike show the places
-/// where they part, with a mark for what is left out between.
+/// where they part, with a mark for the text between.
 pub(super) fn cut_texts_apart(texts: &mut [&mut String], width: usize) {
     let whole: BTreeSet<String> = texts.iter().map(|text| (*text).clone()).collect();
     let whole: Vec<&str> = whole.iter().map(String::as_str).collect();

@@ -15,7 +15,7 @@ use crate::source::pipe::{LiveStream, SharedPipe};
 use crate::source::read::{PositionedReader, open_without_waiting, read_first_bytes};
 use crate::source::rejoin::LineRejoiner;
 use std::fs::File;
-use std::io::{self, Seek};
+use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -68,6 +68,24 @@ fn open_live(file: File) -> LiveStream {
     LiveStream {
         idles: Some(live.idle_reports()),
         reader: Box::new(live),
+    }
+}
+
+impl InputName {
+    /// Opens the bytes of a pipe, which a signal ends.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn open_pipe_bytes(&self) -> io::Result<Box<dyn Read + Send>> {
+        let file = match self.path() {
+            Some(path) => {
+                let file = open_without_waiting(path)?;
+                rustix::io::ioctl_fionbio(&file, false)?;
+                file
+            }
+            None => guard::stdin_file()?,
+        };
+        Ok(Box::new(LiveReader::new(file)))
     }
 }
 

@@ -3,6 +3,7 @@
 use super::job::GroupDumpCalls;
 use super::messages::UnmatchedCall;
 use super::programs::DumpPrograms;
+use super::waits::{CommonWait, DumpWait};
 use crate::calls::wait::ReplayOutcome;
 use crate::formats::flight::{FlightCallState, FlightOp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The open messages of each rank, and the ranks that wait in nothing.
 pub(super) struct MessageWaits<'d> {
     open: BTreeMap<u32, Vec<UnmatchedCall<'d>>>,
-    /// Ranks whose calls all ended.
+    /// Ranks without an open call.
     idle: BTreeSet<u32>,
     /// Ranks without a dump.
     absent: BTreeSet<u32>,
@@ -58,21 +59,73 @@ impl<'d> MessageWaits<'d> {
         }
     }
 
-    /// True if all calls of a rank ended.
-    pub(super) fn is_idle(&self, rank: u32) -> bool {
-        self.idle.contains(&rank)
+    /// Takes ranks from those that are free: a rank that waits in messages for one that waits in nothing, and one with a
+    /// message that none comes for (`held`), unless its other end waits for the rank. Returns the messages at the ends of
+    /// such waits, by the rank that they wait for.
+    pub(super) fn drop_held_ranks<'c>(
+        &self,
+        waits: &mut [DumpWait<'d>],
+        held: impl Iterator<Item = &'c UnmatchedCall<'c>>,
+    ) -> BTreeMap<u32, Vec<UnmatchedCall<'d>>> {
+        let held: Vec<(u32, u32)> = held
+            .filter(|call| call.is_open())
+            .map(|call| (call.rank, call.peer))
+            .collect();
+        let mut ends: BTreeMap<u32, Vec<UnmatchedCall<'d>>> = BTreeMap::new();
+        for wait in &mut *waits {
+            let away = held.iter().filter(|(_, peer)| !wait.waiting.contains(peer));
+            for (rank, _) in away {
+                wait.free.remove(rank);
+            }
+            wait.free.retain(|&rank| match self.find_last_wait(rank) {
+                None => true,
+                Some(call) => {
+                    ends.entry(call.peer).or_default().push(call);
+                    false
+                }
+            });
+        }
+        // One without an open call waits in nothing; another may.
+        let is_idle = |rank: &u32| self.idle.contains(rank);
+        if waits.iter().any(|wait| wait.free.iter().any(is_idle)) {
+            waits.iter_mut().for_each(|wait| wait.free.retain(is_idle));
+        }
+        ends
     }
 
-    /// True if a rank waits in a message with a rank other than `other`.
-    pub(super) fn waits_for_third(&self, rank: u32, other: u32) -> bool {
-        let mut calls = self.open.get(&rank).into_iter().flatten();
-        calls.any(|call| call.peer != other)
+    /// Returns a message in which the free ranks of a call wait for the few that went on to it.
+    pub(super) fn find_message_ahead(&self, wait: &DumpWait<'_>) -> Option<UnmatchedCall<'d>> {
+        if wait.waiting.len() >= wait.free.len() {
+            return None;
+        }
+        let end = |&rank: &u32| self.find_wait_for(rank, |peer| wait.waiting.contains(&peer));
+        let ends: Option<Vec<_>> = wait.free.iter().map(end).collect();
+        ends?.first().copied()
     }
 
-    /// True if a message of a rank did not end that came before this record of it.
-    pub(super) fn has_open_before(&self, rank: u32, record_id: u64) -> bool {
-        let mut calls = self.open.get(&rank).into_iter().flatten();
-        calls.any(|call| call.entry.record_id < record_id)
+    /// Returns the message to look at: one that waits for the rank for which the most wait, else the first without a
+    /// counterpart.
+    pub(super) fn find_missing_message<'c: 'd>(
+        &self,
+        ends: &BTreeMap<u32, Vec<UnmatchedCall<'d>>>,
+        unmet: &[UnmatchedCall<'c>],
+    ) -> Option<UnmatchedCall<'d>> {
+        // The first of those with equally many.
+        let most = ends.values().rev().max_by_key(|calls| calls.len());
+        let most = most.and_then(|calls| calls.first()).copied();
+        let last = || unmet.iter().find_map(|call| self.find_last_wait(call.rank));
+        let first = || unmet.iter().min_by_key(|call| call.entry.created_ns);
+        most.or_else(last).or_else(|| first().copied())
+    }
+
+    /// True if a member waits in a message before a call that all made.
+    pub(super) fn is_before(&self, wait: &CommonWait<'_>, groups: &[GroupDumpCalls<'_>]) -> bool {
+        let is_before = |rank: &u32| {
+            let record = wait.record_of(*rank, groups);
+            let mut calls = self.open.get(rank).into_iter().flatten();
+            calls.any(|call| call.entry.record_id < record)
+        };
+        wait.waiting.iter().any(is_before)
     }
 
     /// Returns the last message of those in which `rank`, and then its peer, and so on, wait for a rank that is idle or
@@ -83,12 +136,8 @@ impl<'d> MessageWaits<'d> {
         })
     }
 
-    /// The same for a rank of which `is_end` is true.
-    pub(super) fn find_wait_for(
-        &self,
-        rank: u32,
-        is_end: impl Fn(u32) -> bool,
-    ) -> Option<UnmatchedCall<'d>> {
+    /// The same for a rank that `is_end` accepts.
+    fn find_wait_for(&self, rank: u32, is_end: impl Fn(u32) -> bool) -> Option<UnmatchedCall<'d>> {
         let (mut seen, mut next) = (BTreeSet::from([rank]), vec![rank]);
         while let Some(rank) = next.pop() {
             for call in self.open.get(&rank).into_iter().flatten() {

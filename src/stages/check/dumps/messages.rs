@@ -12,6 +12,18 @@ pub(super) struct UnmatchedMessages<'d> {
     pub(super) odd: Option<u32>,
 }
 
+impl UnmatchedMessages<'_> {
+    /// True if a rank sent to, or received from, one rank where another one waits for it.
+    pub(super) fn has_misdirected_call(&self, rank: u32) -> bool {
+        let is_send = |call: &UnmatchedCall<'_>| matches!(call.entry.op, FlightOp::Send { .. });
+        let own = self.calls.iter().filter(|call| call.rank == rank);
+        let others = || self.calls.iter().filter(|call| call.peer == rank);
+        own.clone().any(|own| {
+            others().any(|other| other.rank != own.peer && is_send(other) != is_send(own))
+        })
+    }
+}
+
 /// One end of a message.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct UnmatchedCall<'d> {

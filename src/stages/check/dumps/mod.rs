@@ -29,9 +29,8 @@ use compare::{CompareScope, DumpCallDifference};
 use entry_text::{describe_entry, describe_source_or_why, entry_line};
 use job::{DumpedJob, GroupDumpCalls};
 use message_waits::MessageWaits;
-use messages::UnmatchedCall;
 use programs::DumpPrograms;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use waits::DumpWait;
 
 /// The dumps among the inputs of a check.
@@ -176,15 +175,10 @@ impl<'d> DumpJudge<'_, 'd> {
         let programs = DumpPrograms::new(self.job, self.groups);
         let stuck = programs.build_replay().replay_calls();
         let messages = MessageWaits::collect_open(&programs, groups, &stuck);
-        // A rank that sent to a wrong peer has calls of its own without a counterpart, to ranks that wait in no other
-        // message.
         if let Some((grouped, unmet)) = &unmet
             && let Some(odd) = unmet.odd
-            && let own = unmet.calls.iter().filter(|call| call.rank == odd)
-            && own.clone().next().is_some()
-            && own.clone().all(|call| {
-                messages.find_last_wait(odd).is_none() && !messages.waits_for_third(call.peer, odd)
-            })
+            && unmet.has_misdirected_call(odd)
+            && messages.find_last_wait(odd).is_none()
         {
             return Some(self.wrong_peer_finding(grouped, unmet, odd));
         }
@@ -192,58 +186,18 @@ impl<'d> DumpJudge<'_, 'd> {
             return self.deadlock_finding(&programs, circle);
         }
         let mut waits = waits::find_group_waits(&programs, &stuck);
-        // A rank is not free that waits in messages for a rank that waits in nothing, or in a message that none comes
-        // for: but where the other end waits for it.
         let held = unmet.iter().flat_map(|(_, unmet)| &unmet.calls);
-        let held = held.filter(|call| call.is_open());
-        let mut ends: BTreeMap<u32, Vec<UnmatchedCall<'_>>> = BTreeMap::new();
-        for wait in &mut waits {
-            for call in held
-                .clone()
-                .filter(|call| !wait.waiting.contains(&call.peer))
-            {
-                wait.free.remove(&call.rank);
-            }
-            wait.free.retain(|&rank| {
-                let last = messages.find_last_wait(rank);
-                last.is_none_or(|call| {
-                    ends.entry(call.peer).or_default().push(call);
-                    false
-                })
-            });
-        }
-        // One whose calls all ended waits in nothing; another may.
-        let has_idle = |wait: &DumpWait<'_>| wait.free.iter().any(|&rank| messages.is_idle(rank));
-        if waits.iter().any(has_idle) {
-            let is_idle = |rank: &u32| messages.is_idle(*rank);
-            waits.iter_mut().for_each(|wait| wait.free.retain(is_idle));
-        }
+        let ends = messages.drop_held_ranks(&mut waits, held);
         let made_at = |wait: &DumpWait<'_>| wait.call.created_ns.unwrap_or(u64::MAX);
         let lacking = waits.iter().filter(|wait| !wait.free.is_empty());
         if let Some(wait) = lacking.min_by_key(|wait| made_at(wait)) {
-            // Few ranks went on to the call, and the others wait for their messages.
-            let is_few = wait.waiting.len() < wait.free.len();
-            let end =
-                |&rank: &u32| messages.find_wait_for(rank, |peer| wait.waiting.contains(&peer));
-            let ends: Option<Vec<_>> = wait.free.iter().map(end).collect();
-            if let Some(call) = ends
-                .filter(|_| is_few)
-                .and_then(|ends| ends.first().copied())
-            {
-                return Some(self.missing_message_finding(&call));
-            }
-            return Some(self.behind_finding(wait));
+            return Some(match messages.find_message_ahead(wait) {
+                Some(call) => self.missing_message_finding(&call),
+                None => self.behind_finding(wait),
+            });
         }
-        // The first of the ranks for which the most wait.
-        let most = ends.values().rev().max_by_key(|calls| calls.len());
-        if let Some(call) = most.and_then(|calls| calls.first()) {
-            return Some(self.missing_message_finding(call));
-        }
-        if let Some((_, unmet)) = &unmet {
-            let calls = unmet.calls.iter();
-            let last = |call: &UnmatchedCall<'d>| messages.find_last_wait(call.rank);
-            let first = calls.clone().find_map(last);
-            let call = first.or_else(|| calls.min_by_key(|call| call.entry.created_ns).copied())?;
+        let unmet = unmet.map_or_else(Vec::new, |(_, unmet)| unmet.calls);
+        if let Some(call) = messages.find_missing_message(&ends, &unmet) {
             return Some(self.missing_message_finding(&call));
         }
         if self.is_refused {
@@ -253,11 +207,7 @@ impl<'d> DumpJudge<'_, 'd> {
         let silent = silent.min_by_key(|wait| made_at(wait));
         silent.map(|wait| self.silent_finding(wait)).or_else(|| {
             let mut waits = waits::find_common_waits(self.job, self.groups);
-            // Some of its members wait in a message before it.
-            waits.retain(|wait| {
-                let mut waiting = wait.waiting.iter();
-                !waiting.any(|&rank| messages.has_open_before(rank, wait.record_of(rank, groups)))
-            });
+            waits.retain(|wait| !messages.is_before(wait, groups));
             let common = self.common_wait_finding(&waits);
             common.or_else(|| self.open_message_finding())
         })

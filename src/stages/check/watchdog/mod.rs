@@ -2,6 +2,7 @@
 //! which HCCL, Horovod and PyTorch's own comparison report ranks that wait or differ.
 
 mod differing_calls;
+mod group_report;
 mod hccl;
 mod limits;
 pub(super) mod mismatch;

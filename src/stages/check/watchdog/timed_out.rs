@@ -1,7 +1,8 @@
 //! The findings on the watchdog's lines: for each call that timed out the ranks that waited, and those that are
 //! behind, silent or ahead.
 
-use super::limits::{MAX_GROUP_RANKS, MAX_RANKS_DESCRIBED};
+use super::group_report::{GroupReport, WatchdogProgress, collect_group_reports};
+use super::limits::MAX_RANKS_DESCRIBED;
 use super::{TimedOutCall, WatchdogMessage, WatchdogRecord, describe_on_ranks, describe_ranks};
 use super::{differing_calls, hccl, stuck};
 use crate::grammar::ending::find_relayed_error;
@@ -10,13 +11,6 @@ use crate::stages::check::wording::{quote_text, verb_form};
 use crate::stages::net::net_stage::FirstReportLine;
 use memchr::memmem;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The numbers of a rank's last calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct WatchdogProgress {
-    enqueued: i64,
-    completed: i64,
-}
 
 /// A call that ranks of one process group waited for in vain.
 pub(super) struct TimedOutWait<'a> {
@@ -159,90 +153,6 @@ fn find_watchdog_exceptions(records: &[WatchdogRecord]) -> Vec<Finding> {
 fn is_error_of_end(what: &[u8]) -> bool {
     find_relayed_error(what).is_some_and(|error| error.is_remote_error())
         || memmem::find(what, b"Broken promise").is_some()
-}
-
-/// What the lines of a process group report besides the calls that timed out.
-#[derive(Default)]
-struct GroupReport<'a> {
-    /// The progress that each rank reports, by its last line.
-    far: BTreeMap<u32, (WatchdogProgress, &'a WatchdogRecord)>,
-    /// The ranks in the group that printed a line.
-    spoke: BTreeSet<u32>,
-    /// A rank in the job that printed a line and whose rank in the group is not known: it may be any of those
-    /// without a line.
-    has_unknown: bool,
-    /// Ranks in the group are not those in the job.
-    is_part_of_job: bool,
-    /// The members without a line, by the number of members.
-    silent: BTreeMap<u32, BTreeSet<u32>>,
-}
-
-impl<'a> GroupReport<'a> {
-    fn add_speaker(&mut self, record: &'a WatchdogRecord) {
-        let WatchdogRecord { rank, global, .. } = record;
-        self.has_unknown |= rank.is_none() && global.is_some();
-        self.is_part_of_job |= global.is_some() && rank != global;
-        self.spoke.extend(*rank);
-    }
-
-    /// The members without a line that this wait shows.
-    fn find_silent(&mut self, waited: &TimedOutWait<'_>) -> BTreeSet<u32> {
-        // A single line may be all that was pasted.
-        let last = self.spoke.last().copied();
-        let last = last.filter(|_| self.spoke.len() > 1 && !self.has_unknown);
-        let size = group_size(waited).or_else(|| last?.checked_add(1));
-        match (last, size) {
-            (Some(_), Some(size)) if size <= MAX_GROUP_RANKS => {
-                let spoke = &self.spoke;
-                let silent = self.silent.entry(size);
-                let find = || (0..size).filter(|rank| !spoke.contains(rank)).collect();
-                silent.or_insert_with(find).clone()
-            }
-            _ => BTreeSet::new(),
-        }
-    }
-}
-
-/// Collects what the lines of each process group report.
-fn collect_group_reports(records: &[WatchdogRecord]) -> BTreeMap<Option<&[u8]>, GroupReport<'_>> {
-    let mut groups: BTreeMap<Option<&[u8]>, GroupReport<'_>> = BTreeMap::new();
-    for record in records {
-        let group = groups.entry(record.group.as_deref()).or_default();
-        match (&record.what, record.known_rank()) {
-            (
-                WatchdogMessage::Hccl(_)
-                | WatchdogMessage::Differ(_)
-                | WatchdogMessage::Stalled(_)
-                | WatchdogMessage::Cut,
-                _,
-            ) => continue,
-            (
-                &WatchdogMessage::Work {
-                    enqueued,
-                    completed,
-                    ..
-                },
-                Some(rank),
-            ) => {
-                let now = WatchdogProgress {
-                    enqueued,
-                    completed,
-                };
-                group.far.insert(rank, (now, record));
-            }
-            _ => {}
-        }
-        group.add_speaker(record);
-    }
-    // A line that is cut before its call may be of any group.
-    for record in records {
-        if matches!(record.what, WatchdogMessage::Cut) {
-            groups
-                .values_mut()
-                .for_each(|group| group.add_speaker(record));
-        }
-    }
-    groups
 }
 
 /// Returns the only rank in the job with lines but without a call that timed out: it waits for no other rank.
@@ -498,14 +408,4 @@ fn ranks_with_fewest_calls(
         fewest,
         most,
     }
-}
-
-/// The number of a group's members, by the elements of a call that gathers or scatters.
-fn group_size(waited: &TimedOutWait<'_>) -> Option<u32> {
-    let mut sizes = waited
-        .timeouts
-        .iter()
-        .map(|(_, timeout)| timeout.group_size());
-    let first = sizes.next()??;
-    sizes.all(|size| size == Some(first)).then_some(first)
 }

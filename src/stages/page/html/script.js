@@ -21,7 +21,13 @@ for (const table of document.querySelectorAll("table")) {
     let shown = text;
     if (text === "" || Number.isNaN(x)) continue;
     if (cell.classList.contains("share")) shown = percent(x);
-    else if (unit && x) shown = time(x * unit);
+    else if (unit && x) {
+      shown = time(x * unit);
+      // Its cells have their own units.
+      const head = table.tHead.rows[0].cells[cell.cellIndex];
+      head.dataset.v ??= head.textContent;
+      head.firstElementChild.textContent = head.dataset.v.replace(/_(us|ms|s)$/, "");
+    }
     else if (/^\d{4,}$/.test(text)) shown = groups(text);
     else if (text.includes(".")) shown = three(x);
     if (shown === text) continue;

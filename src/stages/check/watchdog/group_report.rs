@@ -1,0 +1,109 @@
+//! What the watchdog's lines of a process group report: the ranks that printed any, and how far each came.
+
+use super::limits::MAX_GROUP_RANKS;
+use super::timed_out::TimedOutWait;
+use super::{WatchdogMessage, WatchdogRecord};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The numbers of a rank's last calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct WatchdogProgress {
+    pub(super) enqueued: i64,
+    pub(super) completed: i64,
+}
+
+/// What the lines of a process group report besides the calls that timed out.
+#[derive(Default)]
+pub(super) struct GroupReport<'a> {
+    /// The progress that each rank reports, by its last line.
+    pub(super) far: BTreeMap<u32, (WatchdogProgress, &'a WatchdogRecord)>,
+    /// The ranks in the group that printed a line.
+    spoke: BTreeSet<u32>,
+    /// A rank in the job that printed a line, and its rank in the group is unknown: it may be any of those
+    /// without a line.
+    has_unknown: bool,
+    /// Ranks in the group are not those in the job.
+    pub(super) is_part_of_job: bool,
+    /// The members without a line, by the number of members.
+    silent: BTreeMap<u32, BTreeSet<u32>>,
+}
+
+impl<'a> GroupReport<'a> {
+    fn add_speaker(&mut self, record: &'a WatchdogRecord) {
+        let WatchdogRecord { rank, global, .. } = record;
+        self.has_unknown |= rank.is_none() && global.is_some();
+        self.is_part_of_job |= global.is_some() && rank != global;
+        self.spoke.extend(*rank);
+    }
+
+    /// The members without a line that this wait shows.
+    pub(super) fn find_silent(&mut self, waited: &TimedOutWait<'_>) -> BTreeSet<u32> {
+        // A single line may be all that was pasted.
+        let last = self.spoke.last().copied();
+        let last = last.filter(|_| self.spoke.len() > 1 && !self.has_unknown);
+        let size = group_size(waited).or_else(|| last?.checked_add(1));
+        match (last, size) {
+            (Some(_), Some(size)) if size <= MAX_GROUP_RANKS => {
+                let spoke = &self.spoke;
+                let silent = self.silent.entry(size);
+                let find = || (0..size).filter(|rank| !spoke.contains(rank)).collect();
+                silent.or_insert_with(find).clone()
+            }
+            _ => BTreeSet::new(),
+        }
+    }
+}
+
+/// Collects what the lines of each process group report.
+pub(super) fn collect_group_reports(
+    records: &[WatchdogRecord],
+) -> BTreeMap<Option<&[u8]>, GroupReport<'_>> {
+    let mut groups: BTreeMap<Option<&[u8]>, GroupReport<'_>> = BTreeMap::new();
+    for record in records {
+        let group = groups.entry(record.group.as_deref()).or_default();
+        match (&record.what, record.known_rank()) {
+            (
+                WatchdogMessage::Hccl(_)
+                | WatchdogMessage::Differ(_)
+                | WatchdogMessage::Stalled(_)
+                | WatchdogMessage::Cut,
+                _,
+            ) => continue,
+            (
+                &WatchdogMessage::Work {
+                    enqueued,
+                    completed,
+                    ..
+                },
+                Some(rank),
+            ) => {
+                let now = WatchdogProgress {
+                    enqueued,
+                    completed,
+                };
+                group.far.insert(rank, (now, record));
+            }
+            _ => {}
+        }
+        group.add_speaker(record);
+    }
+    // A line that is cut before its call may be of any group.
+    for record in records {
+        if matches!(record.what, WatchdogMessage::Cut) {
+            groups
+                .values_mut()
+                .for_each(|group| group.add_speaker(record));
+        }
+    }
+    groups
+}
+
+/// The number of a group's members, by the elements of a call that gathers or scatters.
+fn group_size(waited: &TimedOutWait<'_>) -> Option<u32> {
+    let mut sizes = waited
+        .timeouts
+        .iter()
+        .map(|(_, timeout)| timeout.group_size());
+    let first = sizes.next()??;
+    sizes.all(|size| size == Some(first)).then_some(first)
+}
