@@ -258,7 +258,7 @@ pub(super) fn fold_consequences(
 /// Makes an error of a failure after which the job only seemed to go on, as others were ahead: they wait for the process
 /// that failed.
 fn judge_by_lost_processes(findings: &mut [Finding]) {
-    let is_missed = |f: &&Finding| f.kind.is_stop() && f.severity == Severity::Error;
+    let is_missed = |f: &&Finding| f.kind.is_stop() && f.severity != Severity::Note;
     let missed = findings.iter().filter(is_missed);
     let missed: Vec<About> = missed.map(|f| f.about.clone()).collect();
     for finding in findings {
@@ -415,6 +415,18 @@ mod tests {
     fn fold(mut findings: Vec<Finding>) -> Vec<(Kind, Severity)> {
         fold_consequences(&mut findings, |_| None);
         findings.iter().map(|f| (f.kind, f.severity)).collect()
+    }
+
+    #[test]
+    fn a_job_in_which_ranks_wait_for_the_crashed_one_did_not_go_on() {
+        let mut crashed = finding(Kind::RankCrashed, 1, vec![Reason::WentOn]);
+        crashed.severity = Severity::Warning;
+        let mut behind = finding(Kind::RankBehind, 1, Vec::new());
+        behind.severity = Severity::Warning;
+        let folded = fold(vec![crashed.clone(), behind]);
+        assert_eq!(folded[0], (Kind::RankCrashed, Severity::Error));
+        let folded = fold(vec![crashed, finding(Kind::RankBehind, 2, Vec::new())]);
+        assert_eq!(folded[0], (Kind::RankCrashed, Severity::Warning));
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! What the watchdog's lines of a process group report: the ranks that printed any, and how far each came.
 
 use super::limits::MAX_GROUP_RANKS;
-use super::timed_out::TimedOutWait;
 use super::{WatchdogMessage, WatchdogRecord};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,12 +35,12 @@ impl<'a> GroupReport<'a> {
         self.spoke.extend(*rank);
     }
 
-    /// The members without a line that this wait shows.
-    pub(super) fn find_silent(&mut self, waited: &TimedOutWait<'_>) -> BTreeSet<u32> {
+    /// The members without a line, of `size` ones or as many as the lines show.
+    pub(super) fn find_silent(&mut self, size: Option<u32>) -> BTreeSet<u32> {
         // A single line may be all that was pasted.
         let last = self.spoke.last().copied();
         let last = last.filter(|_| self.spoke.len() > 1 && !self.has_unknown);
-        let size = group_size(waited).or_else(|| last?.checked_add(1));
+        let size = size.or_else(|| last?.checked_add(1));
         match (last, size) {
             (Some(_), Some(size)) if size <= MAX_GROUP_RANKS => {
                 let spoke = &self.spoke;
@@ -96,14 +95,4 @@ pub(super) fn collect_group_reports(
         }
     }
     groups
-}
-
-/// The number of a group's members, by the elements of a call that gathers or scatters.
-fn group_size(waited: &TimedOutWait<'_>) -> Option<u32> {
-    let mut sizes = waited
-        .timeouts
-        .iter()
-        .map(|(_, timeout)| timeout.group_size());
-    let first = sizes.next()??;
-    sizes.all(|size| size == Some(first)).then_some(first)
 }

@@ -193,7 +193,7 @@ fn timeout_finding(
         .seq
         .map_or_else(BTreeSet::new, |seq| ranks_behind(&far, seq));
     let evidence = timeout_evidence(waited, behind.iter().filter_map(|rank| far.get(rank)));
-    let odd = match group.find_silent(waited) {
+    let odd = match group.find_silent(group_size(waited)) {
         _ if !behind.is_empty() => OddGroupRanks::Behind(behind),
         silent if !silent.is_empty() => match absent.filter(|_| group.is_part_of_job) {
             Some(rank) => OddGroupRanks::Absent(rank),
@@ -408,4 +408,14 @@ fn ranks_with_fewest_calls(
         fewest,
         most,
     }
+}
+
+/// The number of a group's members, by the elements of a call that gathers or scatters.
+fn group_size(waited: &TimedOutWait<'_>) -> Option<u32> {
+    let mut sizes = waited
+        .timeouts
+        .iter()
+        .map(|(_, timeout)| timeout.group_size());
+    let first = sizes.next()??;
+    sizes.all(|size| size == Some(first)).then_some(first)
 }
