@@ -164,7 +164,10 @@ fn what_is_not_whole_is_named() {
     std::fs::remove_file(part(2)).unwrap();
     hist(2, &[&format!("expected inputs are missing: {}", names[2])]);
     std::fs::write(part(2), &bytes[..bytes.len() - 9]).unwrap();
-    hist(2, &["the part ends too early: pack the log again"]);
+    hist(
+        2,
+        &["the part is cut, or other bytes follow it: pack the log again"],
+    );
     let version = [&bytes[..4], &[9], &bytes[5..]].concat();
     std::fs::write(part(2), version).unwrap();
     hist(2, &["expected a part of version 1, found version 9"]);

@@ -104,12 +104,15 @@ pub enum PartDamage {
     Checksum,
     /// The columns of a frame do not belong to each other.
     Columns,
+    /// Other bytes than a part follow it.
+    Followed,
 }
 
 impl fmt::Display for PartDamage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PartDamage::Cut => f.write_str("the part ends too early"),
+            PartDamage::Cut => f.write_str("the part is cut, or other bytes follow it"),
+            PartDamage::Followed => f.write_str("bytes that are no part follow it"),
             PartDamage::Version(version) => write!(
                 f,
                 "expected a part of version {PART_VERSION}, found version {version}"

@@ -33,12 +33,18 @@ pub fn read_part_facts(part: &mut (impl Read + Seek)) -> io::Result<PartFacts> {
 
 /// Reads the description in front of the frames.
 fn read_beginning(part: &mut impl Read) -> io::Result<PartSource> {
-    let (mut magic, mut version) = ([0; 4], [0; 4]);
+    let mut magic = [0; 4];
     read_whole(part, &mut magic)?;
-    read_whole(part, &mut version)?;
-    if magic != PART_MAGIC {
-        return Err(damaged(PartDamage::Facts));
+    match magic == PART_MAGIC {
+        true => read_source(part),
+        false => Err(damaged(PartDamage::Facts)),
     }
+}
+
+/// Reads the description behind the first bytes, which mark a part.
+fn read_source(part: &mut impl Read) -> io::Result<PartSource> {
+    let mut version = [0; 4];
+    read_whole(part, &mut version)?;
     let version = u32::from_le_bytes(version);
     if version != PART_VERSION {
         return Err(damaged(PartDamage::Version(version)));
@@ -95,17 +101,39 @@ impl<R: Read> PartReader<R> {
             }
             [END_MARK] => {
                 let totals: PartTotals = parse_facts(&read_block(&mut self.part, MAX_FACT_BYTES)?)?;
-                self.is_ended = true;
                 if let Some(damage) = totals.damage {
                     lock_mutex(&self.damage).get_or_insert(damage);
                 }
                 match totals.text_bytes == self.text_bytes {
-                    true => Ok(()),
+                    true => self.begin_next_part(),
                     false => Err(damaged(PartDamage::Columns)),
                 }
             }
             _ => Err(damaged(PartDamage::Columns)),
         }
+    }
+}
+
+impl<R: Read> PartReader<R> {
+    /// Passes the end of a part. Another part may follow it, as in two files that were put together.
+    fn begin_next_part(&mut self) -> io::Result<()> {
+        let (mut tail, mut magic) = ([0; 8], Vec::new());
+        read_whole(&mut self.part, &mut tail)?;
+        if tail[4..] != END_MAGIC {
+            return Err(damaged(PartDamage::Facts));
+        }
+        let most = PART_MAGIC.len() as u64;
+        self.part.by_ref().take(most).read_to_end(&mut magic)?;
+        self.is_ended = magic.is_empty();
+        if self.is_ended {
+            return Ok(());
+        }
+        if magic != PART_MAGIC {
+            return Err(damaged(PartDamage::Followed));
+        }
+        self.keeps_addresses = Some(read_source(&mut self.part)?.addresses);
+        self.text_bytes = 0;
+        Ok(())
     }
 }
 

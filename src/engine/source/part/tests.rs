@@ -109,6 +109,19 @@ fn a_part_that_is_cut_or_changed_is_never_taken_for_a_whole_one() {
 }
 
 #[test]
+fn parts_that_were_put_together_are_read_to_the_end() {
+    let (one, other) = (pack(b"one\n", true), pack(b"other\n", false));
+    let both = [one.clone(), other].concat();
+    assert_eq!(unpack(&both).unwrap(), b"one\nother\n");
+    for follows in [&b"x"[..], b"garbage\n", &both[..6]] {
+        assert!(
+            unpack(&[&one[..], follows].concat()).is_err(),
+            "{follows:?}"
+        );
+    }
+}
+
+#[test]
 fn lines_longer_than_a_frame_and_frames_without_lines() {
     for len in [
         limits::FRAME_TEXT_BYTES - 1,
