@@ -112,7 +112,7 @@ impl fmt::Display for PartDamage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PartDamage::Cut => f.write_str("the part is cut, or other bytes follow it"),
-            PartDamage::Followed => f.write_str("bytes that are no part follow it"),
+            PartDamage::Followed => f.write_str("other bytes follow it"),
             PartDamage::Version(version) => write!(
                 f,
                 "expected a part of version {PART_VERSION}, found version {version}"
