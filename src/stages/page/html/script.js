@@ -144,6 +144,7 @@ for (const plot of document.querySelectorAll("svg.calls")) {
   const figure = plot.parentElement;
   const names = [...plot.children].filter((one) => one.tagName === "text");
   const ends = names.map((one) => [Number(one.getAttribute("x")), one.getComputedTextLength()]);
+  plot.append(...names);
   figure.addEventListener("scroll", () => {
     const shift = figure.scrollLeft * plot.viewBox.baseVal.width / plot.clientWidth;
     names.forEach((one, at) => one.setAttribute("x", Math.max(ends[at][0], shift + ends[at][1] + 4)));
