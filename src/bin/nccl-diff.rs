@@ -153,7 +153,7 @@ fn report_end(changes: &RunChanges, options: &Options, end: Exit, report: &Repor
     let percent = |share: f64| format!("{} %", (share * 1e6).round() / 1e4);
     let times = percent(options.time_tolerance);
     let beyond = match percent(options.tolerance) {
-        none if none == "0 %" => format!("(times: beyond {times})"),
+        none if none == "0 %" => format!("(times within {times} count as equal)"),
         share => format!("beyond {share} (times: {times})"),
     };
     match (differences, end) {

@@ -419,7 +419,7 @@ fn the_exit_code_is_explained() {
     let cut = work.file("b.log", log.replacen("datatype 6 op 0", "datatype 6 o", 1));
     run("nccl-diff", &[arg(&whole), arg(&whole)])
         .ends(0)
-        .says(&["no differences (times: beyond 5 %)"]);
+        .says(&["no differences (times within 5 % count as equal)"]);
     run("nccl-diff", &[arg(&cut), arg(&cut)]).ends(1).says(&[
         "no differences",
         "the exit code is 1 because of the damaged input",
