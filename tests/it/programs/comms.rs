@@ -305,3 +305,18 @@ fn a_glued_name_that_a_later_piece_of_a_pipe_clears_has_one_sequence() {
     let out = sh(work.dir(), "(cat glued; sleep 0.5; cat clean) | nccl-comms");
     assert_eq!(Csv::of(&out.ends(0)).column("seq"), ["0", "1"]);
 }
+
+/// Traces of PyTorch 2.0 and before have no arguments of calls: neither count nor bytes.
+#[test]
+fn calls_known_by_their_kernels_alone_are_read_back() {
+    let trace = r#"{"schemaVersion": 1, "traceEvents": [
+{"ph":"X","cat":"Kernel","name":"ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)","pid":0,"tid":7,"ts":110,"dur":20,"args":{"device":0,"stream":7,"correlation":3,"External id":1}}
+]}"#;
+    let work = Work::new();
+    let file = work.file("old.json", trace);
+    let calls = run("nccl-comms", &["-q", arg(&file)]).ends(0);
+    let again = feed("nccl-comms", &["-q"], &*calls.text()).ends(0);
+    assert_eq!(again.text(), calls.text());
+    let equal = feed("nccl-agg", &["-q"], &*calls.text()).ends(0);
+    assert_eq!(equal.text().lines().nth(1), Some("AllReduce,,,,1,"));
+}

@@ -240,7 +240,10 @@ macro_rules! columns {
                     row.only_bytes = source
                         .field::<Option<u64>, Number>(Column::bytes)
                         .ok_or("a valid bytes")?;
-                    row.only_bytes.ok_or("a valid count")?;
+                    // A recorder may know neither; the lines of logs have the count.
+                    let is_known = row.only_bytes.is_some()
+                        || row.datatype.is_none() && !matches!(row.src, b"" | b"log");
+                    is_known.then_some(()).ok_or("a valid count")?;
                 }
                 let timing = Timing {
                     $(
