@@ -136,7 +136,7 @@ impl DumpJudge<'_, '_> {
                 "the flight recorders of both ends have all their calls, and this one meets nothing"
             }
             false if !self.job.ranks.contains_key(peer) => {
-                "a rank that hangs leaves a dump, one that died leaves none"
+                "a rank that hangs leaves a dump; one that died leaves none, or its file was not given"
             }
             false if is_idle(peer) => "the dump of that rank has no call that did not end",
             false => "the others wait for its message, and it waits for their next call",
