@@ -13,7 +13,10 @@ use nccl_pipe::program::exit::{self, Exit};
 use nccl_pipe::stages::page::{self, NextCommand, PageOrder, text};
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::Write as _;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -109,7 +112,8 @@ const PROGRAMS: &[Program] = programs![
 /// What a log or record tells on one page, and which programs tell more; or one of these programs
 ///
 /// nccl-pipe FILE writes the page of nccl-report and below it the commands that have more about this
-/// input. FILE is anything that one of the programs reads; it is recognised by its content.
+/// input. FILE is anything that one of the programs reads; it is recognised by its content. Without FILE
+/// a pipe is read.
 ///
 /// nccl-pipe PROGRAM starts a program: nccl-pipe hist nccl.log is nccl-hist nccl.log. A file with the name
 /// of a program is named with its folder: ./hist.
@@ -143,7 +147,10 @@ fn main() -> ExitCode {
         return (program.main)();
     }
     let Some(first) = args.next() else {
-        return print_help();
+        return match has_piped_input() {
+            true => run_page(),
+            false => print_help(),
+        };
     };
     if let Some(program) = find_program(&first) {
         return start_program(&own, program, args);
@@ -158,11 +165,22 @@ fn main() -> ExitCode {
         };
     }
     match is_input(&first) {
-        true => exit::run_program(OWN_NAME, || {
-            cli::parse_args_of(build_command())?.map_or(Ok(Exit::Clean), print_page)
-        }),
+        true => run_page(),
         false => refuse_word(&first),
     }
+}
+
+/// True where standard input was given something to read: a scheduler's or a service's is neither a pipe nor a file.
+fn has_piped_input() -> bool {
+    let stdin = std::io::stdin().as_fd().try_clone_to_owned();
+    let kind = stdin.and_then(|stdin| Ok(File::from(stdin).metadata()?.file_type()));
+    kind.is_ok_and(|kind| kind.is_fifo() || kind.is_file())
+}
+
+fn run_page() -> ExitCode {
+    exit::run_program(OWN_NAME, || {
+        cli::parse_args_of(build_command())?.map_or(Ok(Exit::Clean), print_page)
+    })
 }
 
 /// Returns the program of that name, which may lack `nccl-`.

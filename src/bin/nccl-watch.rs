@@ -248,6 +248,8 @@ struct WatchScreen {
     screen: Screen,
     told: WatchHistory,
     name: String,
+    /// Inputs that did not exist when the page was drawn last.
+    missing: Vec<PathBuf>,
     view: PageView,
     drawn: Option<Instant>,
     /// Something happened since.
@@ -268,6 +270,7 @@ impl WatchScreen {
             screen,
             told: WatchHistory::default(),
             name,
+            missing: files.to_vec(),
             view: PageView::default(),
             drawn: None,
             is_old: true,
@@ -279,15 +282,22 @@ impl WatchScreen {
             screen,
             told,
             name,
+            missing,
             view,
             ..
         } = self;
+        missing.retain(|path| path.as_os_str() != "-" && !path.exists());
+        let name = match &missing[..] {
+            [] => name.clone(),
+            [one] => format!("{} does not exist yet", one.display()),
+            some => format!("{name}: {} do not exist yet", some.len()),
+        };
         let now = Instant::now();
         let mut page = WatchPage {
             watch,
             told,
             found,
-            name,
+            name: &name,
             view,
             now,
         };

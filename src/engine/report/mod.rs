@@ -13,7 +13,7 @@ use crate::members::duplicate_inputs::EarlierInputs;
 use crate::members::{MergedMembers, jobs};
 use crate::output::render::look::{terminal_width, wrap_text};
 use crate::report::progress::{ByteProgressBar, Progress as _};
-use crate::source::{InputDifferences, InputListing};
+use crate::source::{InputDifferences, InputListing, ending_signal};
 use account::Account;
 use limits::MAX_LISTED_NAMES;
 pub use messages::ReportMessage;
@@ -148,15 +148,19 @@ impl Report {
         messages.unwrap_or_default()
     }
 
-    /// Adds the end of the run of `stage`: this report is damaged if that one is, keeps its
-    /// messages, and prints its warnings and errors if they are new.
+    /// Adds the end of the run of `stage`: this report is damaged if that one is, and keeps its messages, for the
+    /// page to show. What touches the exit code is printed as well, if it is new.
     pub fn absorb(&mut self, stage: &'static str, ended: &Report) {
         self.damaged |= ended.is_damaged();
         self.unread |= ended.unread;
+        let is_printed = |severity| match ended.is_damaged() {
+            true => severity != "note",
+            false => severity == "error",
+        };
         for mut message in ended.messages() {
             message.stage = message.stage.or(Some(stage));
             let is_new = self.with_kept(|kept| kept.push(&message));
-            if is_new != Some(false) && message.severity != "note" {
+            if is_new != Some(false) && is_printed(message.severity) {
                 self.print_line(&format!("{}: {}", message.severity, message.text));
             }
         }
@@ -477,6 +481,10 @@ pub fn write_message(mut text: String) {
     if let Some(width) = terminal_width(&stderr) {
         let lines = text.lines().flat_map(|line| wrap_text(line, width));
         text = Vec::from_iter(lines).join("\n");
+        if ending_signal().is_some() {
+            // The terminal shows ^C where the cursor was.
+            text.insert(0, '\r');
+        }
     }
     // A closed stderr is no reason to stop, and must not turn an exit code into a panic.
     let _ = writeln!(stderr, "{text}");

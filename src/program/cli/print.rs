@@ -56,7 +56,7 @@ impl RowOutput {
         }
         let left = order.apply_order(&mut grid)?;
         if left > 0 {
-            report.note(&format!("--top leaves {} out", count_phrase(left, "row")));
+            report.note(&format!("-n leaves {} out", count_phrase(left, "row")));
         }
         Ok(grid.into())
     }

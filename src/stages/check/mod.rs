@@ -364,7 +364,7 @@ fn find_reported_failures(
     let watched = seen.warnings.watchdog_lines();
     let failed = FailureEvidence::from_lines(&seen.warnings.ends, watched, &seen.found);
     let processes = &seen.found.processes;
-    let mut findings = triage::triage_warnings(&seen.warnings, processes, ended);
+    let mut findings = triage::triage_warnings(&seen.warnings, &seen.found, ended);
     failed.excuse_after_end(&mut findings);
     let together = failed.ended_together();
     // A program that relays an error of NCCL's did not end in order.

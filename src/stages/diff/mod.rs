@@ -118,7 +118,7 @@ fn compare_times(a: &DiffRun, b: &DiffRun, options: &Options, rows: &mut Vec<Dif
     }
 }
 
-/// Compares the sizes of the jobs, and the trainers of their step lines.
+/// Compares the sizes of the jobs, the steps that `b` lacks, and the trainers of their step lines.
 fn compare_jobs(a: &DiffRun, b: &DiffRun, rows: &mut Vec<DiffRow>) {
     let hosts = |run: &DiffRun| {
         let all: BTreeSet<&[u8]> = run.processes().map(|p| &p.host[..]).collect();
@@ -134,6 +134,13 @@ fn compare_jobs(a: &DiffRun, b: &DiffRun, rows: &mut Vec<DiffRow>) {
             let number = |n| DiffValue::Number(Measure::exact(n));
             rows.push(DiffRow::new(DiffAspect::Job, subject, number(a), number(b)));
         }
+    }
+    // A run that is longer than the reference lacks nothing of it.
+    let steps = |run: &DiffRun| run.counts.step_count() as u64;
+    if a.has_steps() && b.has_steps() && steps(b) < steps(a) {
+        let number = |n| DiffValue::Number(Measure::exact(n));
+        let (a, b) = (number(steps(a)), number(steps(b)));
+        rows.push(DiffRow::new(DiffAspect::Job, "steps", a, b));
     }
     if a.trainers != b.trainers && !a.trainers.is_empty() && !b.trainers.is_empty() {
         let text = |run: &DiffRun| {

@@ -56,7 +56,7 @@ pub(super) fn report_notes(
     parts.any(|((_, own), (_, others))| own && others) || a.said.has_common_kind(b.said)
 }
 
-/// Reports that a run has fewer steps: it may have stopped, which is no difference of its calls.
+/// Reports that a run has fewer steps: it may have stopped.
 fn report_early_end(a: &RunSide<'_>, b: &RunSide<'_>, report: &Report) {
     let steps = |side: &RunSide<'_>| side.run.counts.step_count();
     let (fewer, more) = match steps(a).cmp(&steps(b)) {

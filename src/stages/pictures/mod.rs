@@ -82,8 +82,7 @@ pub fn draw_table(table: PictureTable, grid: &Grid) -> Option<String> {
         PictureTable::Skew => skew_plot(grid),
         PictureTable::Overlap => overlap_plot(grid),
     };
-    let notes: Vec<String> = describe_left_out(grid.rows.len()).into_iter().collect();
-    Some(draw_picture(&notes, &[plot?]))
+    Some(draw_picture(&[], &[plot?]))
 }
 
 /// Draws the times of steps, and TFLOP/s per GPU if known, as a file of its own.
@@ -95,13 +94,4 @@ pub fn draw_steps(steps: &[TrainStep]) -> Option<String> {
         .flatten()
         .collect();
     (!plots.is_empty()).then(|| draw_picture(&[], &plots))
-}
-
-/// Describes how many rows of its table a picture leaves out.
-fn describe_left_out(rows: usize) -> Option<String> {
-    let more = rows
-        .checked_sub(MAX_PICTURE_ROWS)
-        .filter(|&more| more > 0)?;
-    let rows = crate::report::count_phrase(more as u64, "row");
-    Some(format!("{rows} of the table left out"))
 }

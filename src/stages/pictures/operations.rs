@@ -1,6 +1,5 @@
 //! Bytes, or time, by operation.
 
-use super::MAX_PICTURE_ROWS;
 use super::sizes::{group_name, largest_first, row_name};
 use crate::output::render::Grid;
 use crate::output::render::cells::{GridRow, iter_rows};
@@ -30,11 +29,10 @@ pub(crate) fn operations_plot(grid: &Grid) -> Option<Plot> {
         let marks = vec![mark];
         Some((group_name(grid, row, "op"), PlotStrip { name, marks }))
     };
-    let rows = iter_rows(grid).take(MAX_PICTURE_ROWS);
-    let list = largest_first(rows.filter_map(strip).collect());
-    let title = match is_time {
+    let name = match is_time {
         true => "Time of calls by operation",
         false => "Bytes by operation",
     };
-    draw_strips(title, &list, &[], words)
+    let (title, list) = largest_first(name, iter_rows(grid).filter_map(strip).collect());
+    draw_strips(&title, &list, &[], words)
 }

@@ -1,6 +1,7 @@
 //! The time of each GPU by activity.
 
 use super::MAX_PICTURE_ROWS;
+use super::sizes::title_of_part;
 use crate::output::render::Grid;
 use crate::output::render::cells::{GridRow, iter_rows};
 use crate::output::render::units::seconds_text;
@@ -37,8 +38,10 @@ pub(crate) fn overlap_plot(grid: &Grid) -> Option<Plot> {
     };
     // The row of all devices would be as long as all others.
     let one = iter_rows(grid).filter(|row| row.text_of("device") != "all");
-    let list: Vec<PlotStrip> = one.take(MAX_PICTURE_ROWS).map(strip).collect();
+    let mut list: Vec<PlotStrip> = one.map(strip).collect();
+    let title = title_of_part("What each GPU did", "first", list.len());
+    list.truncate(MAX_PICTURE_ROWS);
     let legend = OVERLAP_PARTS.map(|(class, words)| LegendEntry::new(class, words));
     let words = |ms: f64| seconds_text(ms / 1e3);
-    draw_strips("What each GPU did", &list, &legend, words)
+    draw_strips(&title, &list, &legend, words)
 }

@@ -7,7 +7,7 @@ use crate::output::render::units::{calls_text, group_digits, short_bytes};
 use crate::output::svg::plot::ColumnAxis;
 use crate::output::svg::plot::{LegendEntry, Plot, PlotMark, PlotStrip, draw_map};
 use crate::output::svg::strips::draw_strips;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Names a row by its columns up to `last`, which has the operation.
 pub(super) fn row_name(grid: &Grid, row: GridRow<'_>, last: &str) -> String {
@@ -27,16 +27,34 @@ pub(super) fn group_name(grid: &Grid, row: GridRow<'_>, last: &str) -> String {
     parts.join(" ")
 }
 
-/// Puts the strips of each group in order, the largest first; the groups keep theirs.
-pub(super) fn largest_first(strips: Vec<(String, PlotStrip)>) -> Vec<PlotStrip> {
+/// Keeps the largest strips, and puts those of each group in order, the largest first; the groups keep theirs. Where
+/// some are left out, the title `name` reports it.
+pub(super) fn largest_first(
+    name: &str,
+    mut strips: Vec<(String, PlotStrip)>,
+) -> (String, Vec<PlotStrip>) {
     let whole = |strip: &PlotStrip| strip.marks.iter().map(|mark| mark.value).sum::<f64>();
+    let all = strips.len();
+    let mut order: Vec<usize> = (0..all).collect();
+    order.sort_by(|&a, &b| whole(&strips[b].1).total_cmp(&whole(&strips[a].1)));
+    let kept: BTreeSet<usize> = order.into_iter().take(MAX_PICTURE_ROWS).collect();
+    let mut at = 0..;
+    strips.retain(|_| at.next().is_some_and(|at| kept.contains(&at)));
     let groups = strips.chunk_by(|(group, _), (next, _)| group == next);
     let sorted = groups.flat_map(|group| {
         let mut group: Vec<PlotStrip> = group.iter().map(|(_, strip)| strip.clone()).collect();
         group.sort_by(|a, b| whole(b).total_cmp(&whole(a)));
         group
     });
-    sorted.collect()
+    (title_of_part(name, "largest", all), sorted.collect())
+}
+
+/// `Bytes by operation; the 64 largest of 171`.
+pub(super) fn title_of_part(name: &str, which: &str, all: usize) -> String {
+    match all > MAX_PICTURE_ROWS {
+        true => format!("{name}; the {MAX_PICTURE_ROWS} {which} of {all}"),
+        false => name.to_owned(),
+    }
 }
 
 /// Lists the buckets of all rows by their first byte. Between buckets that all end at twice their first byte, as powers
@@ -101,8 +119,7 @@ pub(crate) fn sizes_plot(grid: &Grid) -> Option<Plot> {
             mark.text = group_digits(calls);
         }
     }
-    list.truncate(MAX_PICTURE_ROWS);
-    let mut list = largest_first(list);
+    let (title, mut list) = largest_first("Calls by operation and message size", list);
     if buckets.len() > COLOUR_CLASSES.len() {
         for mark in list.iter_mut().flat_map(|strip| &mut strip.marks) {
             mark.class = "c1";
@@ -115,17 +132,15 @@ pub(crate) fn sizes_plot(grid: &Grid) -> Option<Plot> {
                 .map(|name| name.replace(".00", "").replace(".0", ""))
                 .collect(),
         };
-        let title =
-            "Calls by operation and message size; stronger = more calls (logarithmic scale)";
-        return draw_map(title, &list, &axis, &[]);
+        let title = format!("{title}; stronger = more calls (logarithmic scale)");
+        return draw_map(&title, &list, &axis, &[]);
     }
     let legend: Vec<LegendEntry> = COLOUR_CLASSES
         .into_iter()
         .zip(buckets.into_values())
         .map(|(class, bucket)| LegendEntry::new(class, bucket))
         .collect();
-    let title = "Calls by operation and message size";
-    draw_strips(title, &list, &legend, calls_text)
+    draw_strips(&title, &list, &legend, calls_text)
 }
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ fn rows_are_sorted_by_number_and_the_rest_is_counted() {
     }));
     let left = all.rows.len() - 2;
     let out = sh(work.dir(), "nccl-hist nccl.log -n 2").ends(0);
-    out.says(&[&format!("note: --top leaves {left} rows out")]);
+    out.says(&[&format!("note: -n leaves {left} rows out")]);
     let out = sh(work.dir(), "nccl-hist nccl.log -qn 2").ends(0);
     assert_eq!(out.stderr, "");
     // The same rows, whatever their format.

@@ -149,7 +149,8 @@ pub(crate) fn first_clause(says: &str) -> &str {
 /// The command that shows where a process that stopped is.
 fn show_stack(finding: &Finding) -> Option<String> {
     let about = &finding.about;
-    let needs_stack = finding.kind.is_stop() && !finding.reasons.contains(&Reason::StackKnown);
+    let is_waited_for = finding.kind.is_stop() || finding.kind == Kind::WatchdogTimeout;
+    let needs_stack = is_waited_for && !finding.reasons.contains(&Reason::StackKnown);
     let pid = about.pid.filter(|_| needs_stack)?;
     let host = std::str::from_utf8(about.host.as_deref()?).ok()?;
     is_plain_word(host).then(|| format!("ssh {host} py-spy dump --pid {pid}"))

@@ -8,6 +8,7 @@ use crate::members::MergedMembers;
 use crate::shared::data;
 use crate::stages::check::finding::{Confidence, Finding, Severity};
 use crate::stages::check::words::texts::write_shared_texts;
+use crate::stages::communicators::CommunicatorsSummary;
 use crate::stages::pieces::{read_after, walk};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -64,10 +65,12 @@ fn check(inputs: &[&[u8]], size: usize) -> Vec<Finding> {
         processes.extend_from_slice(merged.origins.processes.items());
     }
     all.resolve_aliases(&aliases);
-    let mut findings = triage_warnings(&all, &processes, CommEndCounts::default());
+    let mut found = CommunicatorsSummary::default();
+    found.processes = processes;
+    let mut findings = triage_warnings(&all, &found, CommEndCounts::default());
     // As the table of causes has it.
     if !findings.iter().any(|f| f.severity == Severity::Error) {
-        findings.extend(find_nccl_error(&all, &processes));
+        findings.extend(find_nccl_error(&all, &found.processes));
     }
     write_shared_texts(&mut findings);
     for finding in &findings {
@@ -315,9 +318,10 @@ fn communicators_that_were_destroyed_make_a_shutdown_sure() {
         let merged = walk(down.as_bytes(), down.len(), Part::default, |part| {
             all.add_chunk(part.visit.0, &part.to.processes, 0, part.line);
         });
-        let processes = merged.origins.processes.items();
+        let mut found = CommunicatorsSummary::default();
+        found.processes = merged.origins.processes.items().to_vec();
         all.resolve_aliases(&merged.process_aliases());
-        triage_warnings(&all, processes, ended)[0].sure
+        triage_warnings(&all, &found, ended)[0].sure
     };
     assert_eq!((sure(1), sure(0)), (Confidence::High, Confidence::Medium));
 }

@@ -123,7 +123,9 @@ pub(in crate::stages::check) fn merge_mismatch(
 mod tests {
     use super::*;
     use crate::grammar::message::c10d::parse_c10d_line;
+    use crate::stages::check::ranks::names::RankNames;
     use crate::stages::check::watchdog::Watchdog;
+    use crate::stages::communicators::CommunicatorsSummary;
     use crate::stages::net::net_stage::FirstReportLine;
 
     fn watched(lines: &[String]) -> Watchdog {
@@ -138,6 +140,12 @@ mod tests {
         }
         watchdog.name_timeout_groups();
         watchdog
+    }
+
+    fn find_timeouts(watchdog: &Watchdog) -> Vec<Finding> {
+        let found = CommunicatorsSummary::default();
+        let names = RankNames { found: &found };
+        super::super::timed_out::find_timeouts(watchdog.kept_records(), names)
     }
 
     fn timeout(rank: u32, seq: u64, op: &str, elements: &str) -> String {
@@ -191,7 +199,7 @@ mod tests {
             ));
         }
         let watchdog = watched(&lines);
-        let findings = super::super::timed_out::find_timeouts(watchdog.kept_records());
+        let findings = find_timeouts(&watchdog);
         let [finding] = &findings[..] else {
             panic!("{findings:?}");
         };
@@ -221,7 +229,7 @@ mod tests {
         }
         let ends_with = |lines: &[String], end: &str| {
             let watchdog = watched(lines);
-            let findings = super::super::timed_out::find_timeouts(watchdog.kept_records());
+            let findings = find_timeouts(&watchdog);
             assert!(findings[0].says.ends_with(end), "{}", findings[0].says);
         };
         ends_with(&lines, "on ranks 3, 11, 19");

@@ -7,6 +7,7 @@ use super::{TimedOutCall, WatchdogMessage, WatchdogRecord, describe_on_ranks, de
 use super::{differing_calls, hccl, stuck};
 use crate::grammar::ending::find_relayed_error;
 use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Reason};
+use crate::stages::check::ranks::names::RankNames;
 use crate::stages::check::wording::{quote_text, verb_form};
 use crate::stages::net::net_stage::FirstReportLine;
 use memchr::memmem;
@@ -76,8 +77,8 @@ pub(super) fn collect_waits(records: &[WatchdogRecord]) -> Vec<TimedOutWait<'_>>
     calls.into_values().collect()
 }
 
-/// Makes one finding for each call of each process group that timed out.
-pub(crate) fn find_timeouts(records: &[WatchdogRecord]) -> Vec<Finding> {
+/// Makes one finding for each call of each process group that timed out; `names` has the processes of ranks.
+pub(crate) fn find_timeouts(records: &[WatchdogRecord], names: RankNames<'_>) -> Vec<Finding> {
     let mut waits = collect_waits(records);
     // A line that has only the number of a call repeats others, unless it is all that is left of them.
     let is_full = |record: &WatchdogRecord| {
@@ -90,10 +91,10 @@ pub(crate) fn find_timeouts(records: &[WatchdogRecord]) -> Vec<Finding> {
         waits.retain(|wait| !wait.timeouts.is_empty());
     }
     let mut groups = collect_group_reports(records);
-    let absent = find_absent_rank(records);
+    let absent = AbsentRank::find(records, names);
     let timeouts = waits.iter().map(|wait| {
         let group = groups.entry(wait.group).or_default();
-        timeout_finding(wait, group, absent)
+        timeout_finding(wait, group, absent.as_ref())
     });
     find_watchdog_exceptions(records)
         .into_iter()
@@ -155,22 +156,51 @@ fn is_error_of_end(what: &[u8]) -> bool {
         || memmem::find(what, b"Broken promise").is_some()
 }
 
-/// Returns the only rank in the job with lines but without a call that timed out: it waits for no other rank.
-fn find_absent_rank(records: &[WatchdogRecord]) -> Option<u32> {
-    let mut absent: BTreeSet<u32> = records.iter().filter_map(|record| record.global).collect();
-    for record in records {
-        if matches!(record.what, WatchdogMessage::Timeout(_)) {
-            // One that waits may be any of those without a call.
-            absent.remove(&record.global?);
+/// The only rank in the job with lines but without a call that timed out: it waits for no other rank.
+struct AbsentRank {
+    rank: u32,
+    /// The rank and its process.
+    name: String,
+    /// How many ranks wait.
+    waiting: usize,
+}
+
+impl AbsentRank {
+    fn find(records: &[WatchdogRecord], names: RankNames<'_>) -> Option<AbsentRank> {
+        let all: BTreeSet<u32> = records.iter().filter_map(|record| record.global).collect();
+        let mut absent = all.clone();
+        for record in records {
+            if matches!(record.what, WatchdogMessage::Timeout(_)) {
+                // One that waits may be any of those without a call.
+                absent.remove(&record.global?);
+            }
         }
+        let rank = absent.first().copied().filter(|_| absent.len() == 1)?;
+        let side = names.found.side_of_job_rank(rank);
+        Some(AbsentRank {
+            rank,
+            name: side.map_or_else(|| format!("rank {rank}"), |side| names.describe_actor(side)),
+            waiting: all.len() - 1,
+        })
     }
-    absent.first().copied().filter(|_| absent.len() == 1)
+
+    /// The sentence that comes before those of its calls.
+    fn describe_absence(&self) -> String {
+        format!(
+            "{} waits in no call of any group, and {} in calls that timed out; ",
+            self.name,
+            match self.waiting {
+                1 => "another waits".to_owned(),
+                n => format!("{n} ranks wait"),
+            }
+        )
+    }
 }
 
 fn timeout_finding(
     waited: &TimedOutWait<'_>,
     group: &mut GroupReport<'_>,
-    absent: Option<u32>,
+    absent: Option<&AbsentRank>,
 ) -> Finding {
     let ranks: BTreeSet<u32> = waited
         .lines()
@@ -196,7 +226,7 @@ fn timeout_finding(
     let odd = match group.find_silent(group_size(waited)) {
         _ if !behind.is_empty() => OddGroupRanks::Behind(behind),
         silent if !silent.is_empty() => match absent.filter(|_| group.is_part_of_job) {
-            Some(rank) => OddGroupRanks::Absent(rank),
+            Some(absent) => OddGroupRanks::Absent(absent),
             None => OddGroupRanks::Silent(silent, !group.is_part_of_job),
         },
         _ => match ranks_ahead(&far) {
@@ -205,7 +235,10 @@ fn timeout_finding(
             _ => ranks_with_fewest_calls(&far),
         },
     };
-    let says = describe_wait(waited) + &describe_on_ranks(&ranks) + &odd.describe_odd();
+    let mut says = describe_wait(waited) + &describe_on_ranks(&ranks) + &odd.describe_odd();
+    if let OddGroupRanks::Absent(absent) = &odd {
+        says.insert_str(0, &absent.describe_absence());
+    }
     Finding {
         about: About::of_rank(odd.rank_to_blame(&ranks)),
         why: format!("the watchdog's lines report it; {why}"),
@@ -270,13 +303,13 @@ fn timeout_evidence<'a>(
 }
 
 /// The ranks that differ from those that wait, in the order in which that explains a wait.
-enum OddGroupRanks {
+enum OddGroupRanks<'a> {
     /// They have not made the call.
     Behind(BTreeSet<u32>),
     /// They printed nothing; true if the group's ranks are those of the job.
     Silent(BTreeSet<u32>, bool),
     /// The only rank in the job that prints lines and waits for no call.
-    Absent(u32),
+    Absent(&'a AbsentRank),
     /// All have made the call, and these went on.
     Ahead(BTreeSet<u32>),
     /// These completed it.
@@ -291,7 +324,7 @@ enum OddGroupRanks {
     Unknown,
 }
 
-impl OddGroupRanks {
+impl OddGroupRanks<'_> {
     fn describe_odd(&self) -> String {
         match self {
             OddGroupRanks::Behind(ranks) => {
@@ -313,9 +346,6 @@ impl OddGroupRanks {
                 )
             }
             OddGroupRanks::Past(ranks) => format!(", and {} went past it", describe_ranks(ranks)),
-            OddGroupRanks::Absent(rank) => {
-                format!(", and rank {rank} waits in no call of any group")
-            }
             OddGroupRanks::Fewest {
                 ranks,
                 fewest,
@@ -328,14 +358,14 @@ impl OddGroupRanks {
                     describe_ranks(ranks)
                 )
             }
-            OddGroupRanks::Unknown => String::new(),
+            OddGroupRanks::Absent(_) | OddGroupRanks::Unknown => String::new(),
         }
     }
 
     /// The one rank to look at, if it is one, where the ranks `waiting` wait.
     fn rank_to_blame(&self, waiting: &BTreeSet<u32>) -> Option<u32> {
         let ranks = match self {
-            OddGroupRanks::Absent(rank) => return Some(*rank),
+            OddGroupRanks::Absent(absent) => return Some(absent.rank),
             OddGroupRanks::Silent(_, false)
             | OddGroupRanks::Fewest { .. }
             | OddGroupRanks::Unknown => return None,
@@ -391,7 +421,7 @@ fn ranks_ahead(far: &BTreeMap<u32, (WatchdogProgress, &WatchdogRecord)>) -> BTre
 /// The ranks with the fewest calls, if at least as many ranks made more.
 fn ranks_with_fewest_calls(
     far: &BTreeMap<u32, (WatchdogProgress, &WatchdogRecord)>,
-) -> OddGroupRanks {
+) -> OddGroupRanks<'static> {
     let enqueued = far.iter().map(|(rank, (far, _))| (*rank, far.enqueued));
     let calls = enqueued.clone().map(|(_, calls)| calls);
     let (fewest, most) = (calls.clone().min(), calls.max());

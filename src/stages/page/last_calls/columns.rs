@@ -15,9 +15,13 @@ struct SequenceRest {
 }
 
 /// Returns the column of each call of each row, counted from the last column. A call's column is as near to the end as
-/// the later calls of its rows and of its sequence allow. Where rows have calls in contradicting orders, one gets
-/// a column of its own.
-pub(super) fn place_from_end(rows: &[Vec<SharedCall>]) -> Vec<Vec<usize>> {
+/// the later calls of its rows and of its sequence allow; `missing` are calls of others that a row has not made: all
+/// its own come before them. Where rows have calls in contradicting orders, one gets a column of its own; rows that miss
+/// each other's last calls end together.
+pub(super) fn place_from_end(
+    rows: &[Vec<SharedCall>],
+    mut missing: Vec<FxHashSet<SharedCall>>,
+) -> Vec<Vec<usize>> {
     let rows = &separate_repeated(rows);
     let mut rest: FxHashMap<u32, SequenceRest> = FxHashMap::default();
     for (row, calls) in rows.iter().enumerate() {
@@ -38,9 +42,10 @@ pub(super) fn place_from_end(rows: &[Vec<SharedCall>]) -> Vec<Vec<usize>> {
         for row in 0..rows.len() {
             while let Some(call) = next(&left, row) {
                 let sequence = rest.entry(call.0).or_default();
-                let is_last = |last: &(u64, Vec<usize>)| {
-                    last.0 == call.1 && last.1.iter().all(|&row| next(&left, row) == Some(call))
-                };
+                let is_next =
+                    |&row: &usize| missing[row].is_empty() && next(&left, row) == Some(call);
+                let is_last =
+                    |last: &(u64, Vec<usize>)| last.0 == call.1 && last.1.iter().all(is_next);
                 let Some((_, who)) = sequence.calls.pop_if(|last| is_last(last)) else {
                     break;
                 };
@@ -52,10 +57,19 @@ pub(super) fn place_from_end(rows: &[Vec<SharedCall>]) -> Vec<Vec<usize>> {
                     columns[row][left[row]] = column;
                     free[row] = column + 1;
                 }
+                for (row, missing) in missing.iter_mut().enumerate() {
+                    if missing.remove(&call) {
+                        free[row] = free[row].max(column + 1);
+                    }
+                }
                 is_changed = true;
             }
         }
         if is_changed {
+            continue;
+        }
+        if missing.iter().any(|missing| !missing.is_empty()) {
+            missing.iter_mut().for_each(FxHashSet::clear);
             continue;
         }
         // Rows wait for each other: the one that is nearest to the end goes on alone.
@@ -103,26 +117,51 @@ mod tests {
     #[test]
     fn alike_calls_stand_under_each_other_and_contradictions_end() {
         let calls = |numbers: &[u64]| numbers.iter().map(|&n| (0, n)).collect::<Vec<_>>();
+        let place =
+            |rows: &[Vec<SharedCall>]| place_from_end(rows, vec![FxHashSet::default(); rows.len()]);
         assert_eq!(
-            place_from_end(&[calls(&[1, 2, 3]), calls(&[1, 2])]),
+            place(&[calls(&[1, 2, 3]), calls(&[1, 2])]),
             [vec![2, 1, 0], vec![2, 1]]
         );
         // A row far behind comes before the others' first known call.
         assert_eq!(
-            place_from_end(&[calls(&[90, 91]), calls(&[5])]),
+            place(&[calls(&[90, 91]), calls(&[5])]),
             [vec![1, 0], vec![2]]
         );
         // A rank without the call that others share fills its own columns.
         let mixed = vec![(0, 1), (1, 0), (1, 1), (0, 2)];
         assert_eq!(
-            place_from_end(&[mixed, calls(&[1, 2])]),
+            place(&[mixed, calls(&[1, 2])]),
             [vec![3, 2, 1, 0], vec![3, 0]]
         );
         let crossed = [vec![(0, 0), (1, 0)], vec![(1, 0), (0, 0)]];
-        let columns = place_from_end(&crossed);
+        let columns = place(&crossed);
         assert!(columns.iter().all(|row| row[0] > row[1]), "{columns:?}");
         // Both ends of a message to oneself.
-        assert_eq!(place_from_end(&[calls(&[7, 7, 8])]), [vec![2, 1, 0]]);
-        assert_eq!(place_from_end(&[]), Vec::<Vec<usize>>::new());
+        assert_eq!(place(&[calls(&[7, 7, 8])]), [vec![2, 1, 0]]);
+        assert_eq!(place(&[]), Vec::<Vec<usize>>::new());
+    }
+
+    #[test]
+    fn the_calls_of_a_rank_come_before_those_that_it_misses() {
+        let set = |calls: &[SharedCall]| calls.iter().copied().collect::<FxHashSet<_>>();
+        // The second made two calls elsewhere, and not the one that the first waits in.
+        let rows = [vec![(0, 1), (0, 2), (0, 3)], vec![(0, 1), (1, 0), (1, 1)]];
+        assert_eq!(
+            place_from_end(&rows, vec![set(&[]), set(&[(0, 2)])]),
+            [vec![4, 1, 0], vec![4, 3, 2]]
+        );
+        // One waits for the second, which waits for the third.
+        let rows = [vec![(0, 1)], vec![(1, 1)], vec![(2, 1)]];
+        assert_eq!(
+            place_from_end(&rows, vec![set(&[]), set(&[(0, 1)]), set(&[(1, 1)])]),
+            [vec![0], vec![1], vec![2]]
+        );
+        // Each waits for the other.
+        let rows = [vec![(0, 1)], vec![(1, 1)]];
+        assert_eq!(
+            place_from_end(&rows, vec![set(&[(1, 1)]), set(&[(0, 1)])]),
+            [vec![0], vec![0]]
+        );
     }
 }

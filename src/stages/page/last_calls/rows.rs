@@ -8,7 +8,7 @@ use super::{CommunicatorGroup, DrawnCall, LastCalls, RankRow, RankTail};
 use crate::calls::same::{Sequence, SequenceKind, StreamKind};
 use crate::stages::communicators::JobGpu;
 use crate::stages::page::limits::{MAX_CALL_COLUMNS, MAX_DRAWN_RANKS, MIN_MARKED_CALLS};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -57,12 +57,28 @@ impl RowBuilder<'_> {
             .iter()
             .map(|rank| rank.calls.iter().map(&mut shared).collect());
         let calls: Vec<Vec<SharedCall>> = calls.collect();
-        let from_end = place_from_end(&calls);
+        let mut missing = vec![FxHashSet::default(); ranks.len()];
+        for (rank, shared) in ranks.iter().zip(&calls) {
+            let Some(unmet) = rank.unmet else { continue };
+            for row in self.list_absent_rows(&ranks, &rank.calls[unmet]) {
+                missing[row].insert(shared[unmet]);
+            }
+        }
+        let from_end = place_from_end(&calls, missing);
         RowLayout {
             columns: choose_columns(&ranks, &from_end),
             ranks,
             from_end,
         }
+    }
+
+    /// Lists the rows of the ranks that have not made their part of a call.
+    fn list_absent_rows(&self, ranks: &[&RankTail], call: &TailCall) -> Vec<usize> {
+        let absent = self.unmet.list_absent_sides(call).into_iter();
+        let row = |gpu: JobGpu| ranks.iter().position(|rank| rank.gpu == gpu);
+        absent
+            .filter_map(|side| row(self.sides.gpu_of(side)))
+            .collect()
     }
 
     /// Chooses the ranks with a row, in their order.
@@ -128,11 +144,7 @@ impl RowBuilder<'_> {
                     format!("the other end of {who}'s {what}, {place}")
                 }
             };
-            for side in self.unmet.list_absent_sides(call) {
-                let gpu = self.sides.gpu_of(side);
-                let Some(row) = layout.ranks.iter().position(|rank| rank.gpu == gpu) else {
-                    continue;
-                };
+            for row in self.list_absent_rows(&layout.ranks, call) {
                 // In a circle a rank waits elsewhere in the same column.
                 let row: &mut RankRow = &mut rows[row];
                 if row.calls.iter().all(|own| own.column != column) {

@@ -19,7 +19,10 @@ impl FailureEvidence<'_> {
         let spoke = alarms
             .iter()
             .flat_map(|alarm| self.ends.ranks_speaking_after(alarm.at));
-        let spoke: BTreeSet<u32> = spoke.collect();
+        // Lines of the watchdog are about the failure also where no line before them reports it.
+        let watched = self.watched.iter();
+        let watched = watched.filter(|w| !alarms.iter().any(|alarm| alarm.at.input == w.at.input));
+        let spoke: BTreeSet<u32> = spoke.chain(watched.filter_map(|w| w.global)).collect();
         let worlds = self
             .found
             .communicators

@@ -11,12 +11,14 @@ use super::warnings::{WarningLines, Warnings};
 use crate::members::SpeakerProcess;
 use crate::stages::check::finding::{Confidence, Finding, Kind, Severity, WarnKind};
 use crate::stages::check::limits::MAX_NAMES_LISTED;
+use crate::stages::check::ranks::names::RankNames;
 use crate::stages::check::warn::limits::MAX_UNKNOWN_FINDINGS;
 use crate::stages::check::watchdog::stalled_tensors::find_stalled_tensors;
 use crate::stages::check::watchdog::timed_out;
 use crate::stages::check::wording::{
     FollowerCounts, describe_followers as folded_words, number_of_lines,
 };
+use crate::stages::communicators::CommunicatorsSummary;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Other facts on the end of the job.
@@ -111,12 +113,13 @@ impl<'a> WarningGroup<'a> {
     }
 }
 
-/// Returns the findings about WARN lines and the watchdog's; `processes[p]` names process p.
+/// Returns the findings about WARN lines and the watchdog's; `found` has the processes and their ranks.
 pub(crate) fn triage_warnings(
     all: &Warnings,
-    processes: &[SpeakerProcess],
+    found: &CommunicatorsSummary,
     ended: CommEndCounts,
 ) -> Vec<Finding> {
+    let processes = &found.processes[..];
     let mut meanings = BodyMeanings::default();
     let own = all.lines_in_order().into_iter();
     let own = own.map(|(process, body, seen)| meanings.look_up(Some(process), body, seen));
@@ -138,6 +141,7 @@ pub(crate) fn triage_warnings(
     }
     let triage = Triage {
         all,
+        names: RankNames { found },
         processes,
         addresses: hosts_by_address(all, processes),
         hosts: processes.iter().map(|process| &*process.host).collect(),
@@ -168,6 +172,7 @@ fn hosts_by_address<'a>(
 
 struct Triage<'a> {
     all: &'a Warnings,
+    names: RankNames<'a>,
     processes: &'a [SpeakerProcess],
     /// Returns the one host of each address.
     addresses: BTreeMap<&'a [u8], Option<&'a [u8]>>,
@@ -262,7 +267,7 @@ impl<'a> Triage<'a> {
     fn find_watched(&self) -> Vec<Finding> {
         let lines = self.all.watchdog_lines();
         let stalled = find_stalled_tensors(lines, |at| self.all.ends.is_idle_after(at));
-        timed_out::find_timeouts(lines)
+        timed_out::find_timeouts(lines, self.names)
             .into_iter()
             .chain(stalled)
             .collect()
