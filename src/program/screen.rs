@@ -51,7 +51,10 @@ impl Screen {
         let begin = || {
             keep_signal_keys()?;
             execute!(io::stdout(), EnterAlternateScreen, cursor::Hide)?;
-            Terminal::new(CrosstermBackend::new(io::stdout())).map(Screen)
+            let mut terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
+            // Some terminals have no second screen.
+            terminal.clear()?;
+            Ok(Screen(terminal))
         };
         begin().inspect_err(|_| restore_terminal(&mut shown))
     }

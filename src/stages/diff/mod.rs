@@ -118,29 +118,27 @@ fn compare_times(a: &DiffRun, b: &DiffRun, options: &Options, rows: &mut Vec<Dif
     }
 }
 
-/// Compares the sizes of the jobs, the steps that `b` lacks, and the trainers of their step lines.
+/// Compares the sizes of the jobs, how many steps they made, and the trainers of their step lines.
 fn compare_jobs(a: &DiffRun, b: &DiffRun, rows: &mut Vec<DiffRow>) {
     let hosts = |run: &DiffRun| {
         let all: BTreeSet<&[u8]> = run.processes().map(|p| &p.host[..]).collect();
         all.len() as u64
     };
     let processes = |run: &DiffRun| run.processes().count() as u64;
+    let steps = |run: &DiffRun| match run.has_steps() {
+        true => run.counts.step_count(),
+        false => 0,
+    };
     for (subject, a, b) in [
         ("hosts", hosts(a), hosts(b)),
         ("processes", processes(a), processes(b)),
+        ("whole steps", steps(a), steps(b)),
     ] {
-        // Call tables and lines without a header have no hosts.
+        // Call tables and lines without a header have no hosts, and not all logs steps.
         if a != b && a > 0 && b > 0 {
             let number = |n| DiffValue::Number(Measure::exact(n));
             rows.push(DiffRow::new(DiffAspect::Job, subject, number(a), number(b)));
         }
-    }
-    // A run that is longer than the reference lacks nothing of it.
-    let steps = |run: &DiffRun| run.counts.step_count() as u64;
-    if a.has_steps() && b.has_steps() && steps(b) < steps(a) {
-        let number = |n| DiffValue::Number(Measure::exact(n));
-        let (a, b) = (number(steps(a)), number(steps(b)));
-        rows.push(DiffRow::new(DiffAspect::Job, "steps", a, b));
     }
     if a.trainers != b.trainers && !a.trainers.is_empty() && !b.trainers.is_empty() {
         let text = |run: &DiffRun| {

@@ -3,10 +3,14 @@
 use super::limits::{
     MIN_OTHER_LINE_UNITS, MIN_OTHER_TEXT_UNITS, MIN_UTF16_LETTERS, TEXT_READ_BYTES,
 };
+use super::packed::{UnpackDamageSlot, record_damage};
 use std::io::{self, Read};
 
 /// Begins a text, and is no letter of it.
 const BYTE_ORDER_MARK: char = '\u{feff}';
+
+/// The unit of a line end with its bytes in the wrong order: Unicode has no such letter.
+const SWAPPED_LINE_END: u16 = 0x0a00;
 
 /// Which byte of a unit of UTF-16 comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,11 +47,12 @@ pub(super) struct MixedText<R> {
     /// How much of `text` is given.
     given: usize,
     has_ended: bool,
+    damage: UnpackDamageSlot,
 }
 
 impl<R: Read> MixedText<R> {
-    /// Text that begins as UTF-16.
-    pub(super) fn new(inner: R, order: ByteOrder) -> MixedText<R> {
+    /// Text that begins as UTF-16. `damage` takes the first place where a byte is lost.
+    pub(super) fn new(inner: R, order: ByteOrder, damage: UnpackDamageSlot) -> MixedText<R> {
         MixedText {
             inner,
             order,
@@ -56,6 +61,7 @@ impl<R: Read> MixedText<R> {
             text: Vec::new(),
             given: 0,
             has_ended: false,
+            damage,
         }
     }
 
@@ -70,14 +76,14 @@ impl<R: Read> MixedText<R> {
         let mut raw = std::mem::take(&mut self.raw);
         let mut taken = 0;
         loop {
-            let (until, does_change) = match self.is_in_utf16 {
+            let (until, is_next_utf16) = match self.is_in_utf16 {
                 true => self.take_utf16(&raw[taken..]),
                 false => self.take_bytes(&raw[taken..]),
             };
             taken += until;
-            self.is_in_utf16 ^= does_change;
-            if !does_change {
-                break;
+            match is_next_utf16 {
+                Some(is_utf16) => self.is_in_utf16 = is_utf16,
+                None => break,
             }
         }
         raw.drain(..taken);
@@ -85,11 +91,19 @@ impl<R: Read> MixedText<R> {
         Ok(())
     }
 
-    /// Decodes UTF-16 up to where text of one byte for each letter begins. Returns how much that was, and whether
-    /// such text follows: letters of UTF-16 whose both bytes are ASCII are rare one after another.
-    fn take_utf16(&mut self, raw: &[u8]) -> (usize, bool) {
+    /// Decodes UTF-16 up to where text of one byte for each letter begins: letters of UTF-16 whose both bytes are ASCII are
+    /// rare one after another. Where a byte is lost, line ends have their bytes in the wrong order, which is no letter.
+    /// Returns how much was taken, and whether UTF-16 follows; `None` where more must be read.
+    fn take_utf16(&mut self, raw: &[u8]) -> (usize, Option<bool>) {
         let (mut run, mut has_line_end, mut at) = (0, false, 0);
         for unit in raw.chunks_exact(2) {
+            if self.order.read_unit(unit) == SWAPPED_LINE_END {
+                // The second byte begins a letter: the line end, or the one after it.
+                self.decode_units(&raw[..at]);
+                let what = "a byte of the UTF-16 text is lost: the line with it is unreadable";
+                record_damage(&self.damage, what.to_owned(), true);
+                return (at + 1, Some(true));
+            }
             at += 2;
             if !unit.iter().all(|&byte| is_ascii_text(byte.into())) {
                 (run, has_line_end) = (0, false);
@@ -104,12 +118,16 @@ impl<R: Read> MixedText<R> {
             if run >= enough {
                 let until = at - 2 * run;
                 self.decode_units(&raw[..until]);
-                return (until, true);
+                return (until, Some(false));
             }
         }
         if self.has_ended {
             self.decode_units(raw);
-            return (raw.len(), false);
+            if raw.len() > at {
+                let what = "the UTF-16 text ends in the middle of a letter";
+                record_damage(&self.damage, what.to_owned(), true);
+            }
+            return (raw.len(), None);
         }
         let mut until = at - 2 * run;
         let last = raw[..until].rchunks_exact(2).next();
@@ -118,7 +136,7 @@ impl<R: Read> MixedText<R> {
             until -= 2;
         }
         self.decode_units(&raw[..until]);
-        (until, false)
+        (until, None)
     }
 
     fn decode_units(&mut self, raw: &[u8]) {
@@ -135,8 +153,8 @@ impl<R: Read> MixedText<R> {
     }
 
     /// Takes text of one byte for each letter up to where UTF-16 begins: after its mark, or letters with a zero beside
-    /// each. Returns how much that was, and whether UTF-16 follows.
-    fn take_bytes(&mut self, raw: &[u8]) -> (usize, bool) {
+    /// each. Returns as [`MixedText::take_utf16`] does.
+    fn take_bytes(&mut self, raw: &[u8]) -> (usize, Option<bool>) {
         let mut at = 0;
         while let Some(found) = memchr::memchr3(0, 0xff, 0xfe, &raw[at..]) {
             self.text.extend_from_slice(&raw[at..at + found]);
@@ -159,16 +177,16 @@ impl<R: Read> MixedText<R> {
             if is_begun {
                 // The zero may be the second byte of a letter that was taken as a byte.
                 let is_second = rest[0] == 0 && self.order == ByteOrder::Little;
-                return (at + usize::from(is_second), true);
+                return (at + usize::from(is_second), Some(true));
             }
             if !is_decided {
-                return (at, false);
+                return (at, None);
             }
             self.text.push(rest[0]);
             at += 1;
         }
         self.text.extend_from_slice(&raw[at..]);
-        (raw.len(), false)
+        (raw.len(), None)
     }
 }
 
@@ -215,12 +233,38 @@ mod tests {
         }
     }
 
-    fn read(bytes: Vec<u8>, order: ByteOrder, most: usize) -> String {
+    /// Returns the text, and what is damaged.
+    fn read_all(bytes: Vec<u8>, order: ByteOrder, most: usize) -> (String, Option<String>) {
         let bytes = Cursor::new(bytes);
-        let mut reader = MixedText::new(Pieces { bytes, most }, order);
+        let slot = UnpackDamageSlot::default();
+        let mut reader = MixedText::new(Pieces { bytes, most }, order, slot.clone());
         let mut text = Vec::new();
         reader.read_to_end(&mut text).unwrap();
-        String::from_utf8(text).unwrap()
+        let damage = slot.lock().unwrap().take().map(|damage| damage.what);
+        (String::from_utf8(text).unwrap(), damage)
+    }
+
+    fn read(bytes: Vec<u8>, order: ByteOrder, most: usize) -> String {
+        let (text, damage) = read_all(bytes, order, most);
+        assert_eq!(damage, None);
+        text
+    }
+
+    #[test]
+    fn a_lost_byte_costs_its_line_and_is_reported() {
+        for (order, most) in [(ByteOrder::Little, 7), (ByteOrder::Big, 300)] {
+            let mut bytes = utf16(&SHORT.repeat(9), order);
+            bytes.remove(2 * 4 * SHORT.len() + 11);
+            let (text, damage) = read_all(bytes, order, most);
+            assert!(text.starts_with(&SHORT.repeat(4)), "{text}");
+            assert!(text.ends_with(&SHORT.repeat(3)), "{text}");
+            assert!(damage.unwrap().contains("is lost"));
+            let mut cut = utf16(SHORT, order);
+            cut.push(0);
+            let (text, damage) = read_all(cut, order, most);
+            assert_eq!(text, SHORT);
+            assert!(damage.unwrap().contains("middle of a letter"));
+        }
     }
 
     const WIDE: &str = "host:1:2 [0] NCCL INFO \u{2588}\u{1f600} 训练日志：第一步开始了 上上\n";
@@ -255,10 +299,13 @@ mod tests {
         ) {
             let read = |most| {
                 let bytes = Cursor::new(bytes.clone());
+                let slot = UnpackDamageSlot::default();
+                let mut reader =
+                    MixedText::new(Pieces { bytes, most }, ByteOrder::Little, slot.clone());
                 let mut text = Vec::new();
-                let mut reader = MixedText::new(Pieces { bytes, most }, ByteOrder::Little);
                 reader.read_to_end(&mut text).unwrap();
-                text
+                let damage = slot.lock().unwrap().take().map(|damage| damage.what);
+                (text, damage)
             };
             prop_assert_eq!(read(most), read(300));
         }
@@ -274,6 +321,7 @@ mod tests {
                     most: 1 << 16,
                 },
                 order,
+                UnpackDamageSlot::default(),
             );
             let mut text = vec![0; 1 << 16];
             let n = reader.read(&mut text).unwrap();

@@ -31,7 +31,7 @@ pub(super) fn decode_text(
     let codec = PackCodec::detect_codec(&magic);
     let whole = Box::new(Cursor::new(magic).chain(bytes));
     let unpacked = packed::open_unpacker(codec, whole, damage)?;
-    let (reader, is_utf16) = utf16::decode_utf16(unpacked)?;
+    let (reader, is_utf16) = utf16::decode_utf16(unpacked, damage)?;
     Ok(DecodedText {
         reader,
         is_packed: codec.is_some(),

@@ -1,5 +1,6 @@
 //! Text in UTF-16, as the `>` of Windows' PowerShell writes it, read as UTF-8.
 
+use super::UnpackDamageSlot;
 use super::limits::{ENCODING_HEAD_BYTES, MIN_UTF16_LETTERS};
 use super::mixed_text::{ByteOrder, MixedText, is_ascii_text};
 use crate::source::read::read_first_bytes;
@@ -9,14 +10,17 @@ use std::io::{self, Cursor, Read};
 pub(super) type DecodedTextReader = Box<dyn Read + Send>;
 
 /// Returns the text of `reader` in UTF-8, and whether it begins as UTF-16. Other programs may have added text of one
-/// byte for each letter to it, and UTF-16 to that again.
-pub(super) fn decode_utf16(mut reader: DecodedTextReader) -> io::Result<(DecodedTextReader, bool)> {
+/// byte for each letter to it, and UTF-16 to that again. `damage` takes the first place where a byte is lost.
+pub(super) fn decode_utf16(
+    mut reader: DecodedTextReader,
+    damage: &UnpackDamageSlot,
+) -> io::Result<(DecodedTextReader, bool)> {
     let head = read_first_bytes(&mut *reader, ENCODING_HEAD_BYTES)?;
     let order = detect_utf16(&head);
     let whole = Cursor::new(head).chain(reader);
     let text: DecodedTextReader = match order {
         None => Box::new(whole),
-        Some(order) => Box::new(MixedText::new(whole, order)),
+        Some(order) => Box::new(MixedText::new(whole, order, damage.clone())),
     };
     Ok((text, order.is_some()))
 }
@@ -97,7 +101,7 @@ mod tests {
 
     fn read(bytes: &[u8]) -> (Vec<u8>, bool) {
         let bytes = Box::new(Cursor::new(bytes.to_vec()));
-        let (mut reader, is_utf16) = decode_utf16(bytes).unwrap();
+        let (mut reader, is_utf16) = decode_utf16(bytes, &UnpackDamageSlot::default()).unwrap();
         let mut text = Vec::new();
         reader.read_to_end(&mut text).unwrap();
         (text, is_utf16)

@@ -4,7 +4,7 @@ use super::entry_text::{describe_entry, describe_source};
 use super::job::GroupDumpCalls;
 use super::messages::{UnmatchedCall, UnmatchedMessages};
 use super::{DumpJudge, ShownFinding};
-use crate::formats::flight::{FlightCallState, FlightOp};
+use crate::formats::flight::FlightOp;
 use crate::report::count_phrase;
 use crate::stages::check::finding::{About, Confidence, Finding, Kind};
 use std::collections::BTreeSet;
@@ -12,10 +12,10 @@ use std::collections::BTreeSet;
 impl DumpJudge<'_, '_> {
     /// The finding on the first message that did not end, of a job in which nothing else is known.
     pub(super) fn open_message_finding(&self) -> Option<ShownFinding> {
-        let messages = self.groups.iter().flat_map(|grouped| &grouped.messages);
-        let all = messages.flat_map(|(rank, calls)| calls.iter().map(|&entry| (*rank, entry)));
-        let open = all.filter(|(_, entry)| entry.reached_state() != FlightCallState::Completed);
-        let (rank, entry) = open.min_by_key(|(_, entry)| entry.created_ns.unwrap_or(u64::MAX))?;
+        let messages = self.groups.iter().flat_map(GroupDumpCalls::iter_messages);
+        let open = messages.filter(UnmatchedCall::is_open);
+        let first = open.min_by_key(|call| call.entry.created_ns.unwrap_or(u64::MAX))?;
+        let (rank, entry) = (first.rank, first.entry);
         let clause = format!(
             "rank {rank} waits in {}{}",
             describe_entry(entry),
@@ -104,16 +104,10 @@ impl DumpJudge<'_, '_> {
             left.is_some_and(|left| left.is_whole && left.has_all_calls())
         };
         let is_known = has_all(&call.rank) && has_all(peer);
-        let is_idle = |rank: &u32| {
-            let left = self.job.ranks.get(rank);
-            let mut entries = left.into_iter().flat_map(|left| &left.dump.entries);
-            entries.all(|entry| entry.reached_state() == FlightCallState::Completed)
-        };
         let lacks = match is_known {
             true => format!("made no {counterpart} for it"),
             false if !self.job.ranks.contains_key(peer) => "left no dump".to_owned(),
-            false if is_idle(peer) => "waits in no call".to_owned(),
-            false => "waits in another call".to_owned(),
+            false => "waits in no call".to_owned(),
         };
         let last = self.last_call(*peer).map_or_else(String::new, |(_, last)| {
             format!("; the last call of rank {peer} is {last}")
@@ -138,8 +132,7 @@ impl DumpJudge<'_, '_> {
             false if !self.job.ranks.contains_key(peer) => {
                 "a rank that hangs leaves a dump; one that died leaves none, or its file was not given"
             }
-            false if is_idle(peer) => "the dump of that rank has no call that did not end",
-            false => "the others wait for its message, and it waits for their next call",
+            false => "the dump of that rank has no call that did not end",
         };
         ShownFinding {
             ranks: BTreeSet::from([*peer]),

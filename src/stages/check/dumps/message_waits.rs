@@ -5,7 +5,6 @@ use super::messages::UnmatchedCall;
 use super::programs::DumpPrograms;
 use super::waits::{CommonWait, DumpWait};
 use crate::calls::wait::ReplayOutcome;
-use crate::formats::flight::{FlightCallState, FlightOp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The open messages of each rank, and the ranks that wait in nothing.
@@ -25,23 +24,9 @@ impl<'d> MessageWaits<'d> {
         stuck: &ReplayOutcome,
     ) -> MessageWaits<'d> {
         let mut open: BTreeMap<u32, Vec<UnmatchedCall<'d>>> = BTreeMap::new();
-        for grouped in groups {
-            for (&rank, calls) in &grouped.messages {
-                for &entry in calls {
-                    let (FlightOp::Send { to: peer, .. } | FlightOp::Recv { from: peer, .. }) =
-                        entry.op
-                    else {
-                        continue;
-                    };
-                    let peer = grouped.group.ranks.get(peer as usize).copied();
-                    if let Some(peer) = peer
-                        && entry.reached_state() != FlightCallState::Completed
-                    {
-                        let call = UnmatchedCall { rank, peer, entry };
-                        open.entry(rank).or_default().push(call);
-                    }
-                }
-            }
+        let messages = groups.iter().flat_map(GroupDumpCalls::iter_messages);
+        for call in messages.filter(UnmatchedCall::is_open) {
+            open.entry(call.rank).or_default().push(call);
         }
         let ranks = programs.ranks.iter().enumerate();
         let idle = ranks.filter(|(program, rank)| {
@@ -93,16 +78,6 @@ impl<'d> MessageWaits<'d> {
         ends
     }
 
-    /// Returns a message in which the free ranks of a call wait for the few that went on to it.
-    pub(super) fn find_message_ahead(&self, wait: &DumpWait<'_>) -> Option<UnmatchedCall<'d>> {
-        if wait.waiting.len() >= wait.free.len() {
-            return None;
-        }
-        let end = |&rank: &u32| self.find_wait_for(rank, |peer| wait.waiting.contains(&peer));
-        let ends: Option<Vec<_>> = wait.free.iter().map(end).collect();
-        ends?.first().copied()
-    }
-
     /// Returns the message to look at: one that waits for the rank for which the most wait, else the first without a
     /// counterpart.
     pub(super) fn find_missing_message<'c: 'd>(
@@ -131,17 +106,10 @@ impl<'d> MessageWaits<'d> {
     /// Returns the last message of those in which `rank`, and then its peer, and so on, wait for a rank that is idle or
     /// left no dump: that is its peer.
     pub(super) fn find_last_wait(&self, rank: u32) -> Option<UnmatchedCall<'d>> {
-        self.find_wait_for(rank, |peer| {
-            self.idle.contains(&peer) || self.absent.contains(&peer)
-        })
-    }
-
-    /// The same for a rank that `is_end` accepts.
-    fn find_wait_for(&self, rank: u32, is_end: impl Fn(u32) -> bool) -> Option<UnmatchedCall<'d>> {
         let (mut seen, mut next) = (BTreeSet::from([rank]), vec![rank]);
         while let Some(rank) = next.pop() {
             for call in self.open.get(&rank).into_iter().flatten() {
-                if is_end(call.peer) {
+                if self.idle.contains(&call.peer) || self.absent.contains(&call.peer) {
                     return Some(*call);
                 }
                 if seen.insert(call.peer) {

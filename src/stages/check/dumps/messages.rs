@@ -15,11 +15,10 @@ pub(super) struct UnmatchedMessages<'d> {
 impl UnmatchedMessages<'_> {
     /// True if a rank sent to, or received from, one rank where another one waits for it.
     pub(super) fn has_misdirected_call(&self, rank: u32) -> bool {
-        let is_send = |call: &UnmatchedCall<'_>| matches!(call.entry.op, FlightOp::Send { .. });
         let own = self.calls.iter().filter(|call| call.rank == rank);
         let others = || self.calls.iter().filter(|call| call.peer == rank);
         own.clone().any(|own| {
-            others().any(|other| other.rank != own.peer && is_send(other) != is_send(own))
+            others().any(|other| other.rank != own.peer && other.is_send() != own.is_send())
         })
     }
 }
@@ -35,9 +34,30 @@ pub(super) struct UnmatchedCall<'d> {
 }
 
 impl UnmatchedCall<'_> {
+    fn is_send(&self) -> bool {
+        matches!(self.entry.op, FlightOp::Send { .. })
+    }
+
     /// True if it did not end.
     pub(super) fn is_open(&self) -> bool {
         self.entry.reached_state() != FlightCallState::Completed
+    }
+}
+
+impl<'d> GroupDumpCalls<'d> {
+    /// Iterates over the sends and receives of each member, in the order in which it made them; not over those whose peer
+    /// is no member.
+    pub(super) fn iter_messages(&self) -> impl Iterator<Item = UnmatchedCall<'d>> {
+        let all = self.messages.iter();
+        let all = all.flat_map(|(&rank, calls)| calls.iter().map(move |&entry| (rank, entry)));
+        all.filter_map(|(rank, entry)| {
+            let (FlightOp::Send { to: peer, .. } | FlightOp::Recv { from: peer, .. }) = entry.op
+            else {
+                return None;
+            };
+            let peer = *self.group.ranks.get(peer as usize)?;
+            Some(UnmatchedCall { rank, peer, entry })
+        })
     }
 }
 
@@ -50,29 +70,21 @@ pub(super) fn number_messages<'d>(
     job: &DumpedJob,
     grouped: &GroupDumpCalls<'d>,
 ) -> impl Iterator<Item = BTreeMap<u32, DumpCallsBySeq<'d>>> {
-    let ranks = &grouped.group.ranks;
     let mut pairs: BTreeMap<MessageEndpoints, BTreeMap<u32, DumpCallsBySeq<'d>>> = BTreeMap::new();
-    for (&rank, calls) in &grouped.messages {
+    let single = grouped.iter_messages();
+    for UnmatchedCall { rank, peer, entry } in single.filter(|call| call.entry.coalesced.is_none())
+    {
         let Some(left) = job.ranks.get(&rank).filter(|left| left.is_whole) else {
             continue;
         };
-        for &entry in calls.iter().filter(|entry| entry.coalesced.is_none()) {
-            let (FlightOp::Send { to: peer, .. } | FlightOp::Recv { from: peer, .. }) = entry.op
-            else {
-                continue;
-            };
-            let Some(&peer) = ranks.get(peer as usize) else {
-                continue;
-            };
-            let both = pairs.entry((rank.min(peer), rank.max(peer))).or_default();
-            let own = both.entry(rank).or_default();
-            let number = match ranks.len() {
-                2 => entry.p2p_seq,
-                _ if left.has_all_calls() => own.len() as u64 + 1,
-                _ => continue,
-            };
-            own.entry(number).or_default().push(entry);
-        }
+        let both = pairs.entry((rank.min(peer), rank.max(peer))).or_default();
+        let own = both.entry(rank).or_default();
+        let number = match grouped.group.ranks.len() {
+            2 => entry.p2p_seq,
+            _ if left.has_all_calls() => own.len() as u64 + 1,
+            _ => continue,
+        };
+        own.entry(number).or_default().push(entry);
     }
     pairs.into_values()
 }
@@ -82,30 +94,17 @@ pub(super) fn find_unmatched<'d>(
     job: &DumpedJob,
     grouped: &GroupDumpCalls<'d>,
 ) -> Option<UnmatchedMessages<'d>> {
-    let ranks = &grouped.group.ranks;
     let is_whole = |rank: &u32| {
         let left = job.ranks.get(rank);
         left.is_some_and(|left| left.is_whole && left.has_all_calls())
     };
-    // The rank in the job of a rank in the group.
-    let global = |at: u32| ranks.get(at as usize).copied();
     let (mut sent, mut received) = (MessagesByEndpoints::new(), MessagesByEndpoints::new());
-    for (&rank, calls) in &grouped.messages {
-        for &entry in calls {
-            let (calls, ends, peer) = match entry.op {
-                FlightOp::Send { to, .. } => {
-                    let to = global(to)?;
-                    (&mut sent, (rank, to), to)
-                }
-                FlightOp::Recv { from, .. } => {
-                    let from = global(from)?;
-                    (&mut received, (from, rank), from)
-                }
-                _ => continue,
-            };
-            let call = UnmatchedCall { rank, peer, entry };
-            calls.entry(ends).or_default().push(call);
-        }
+    for call in grouped.iter_messages() {
+        let (calls, ends) = match call.is_send() {
+            true => (&mut sent, (call.rank, call.peer)),
+            false => (&mut received, (call.peer, call.rank)),
+        };
+        calls.entry(ends).or_default().push(call);
     }
     let all: BTreeSet<MessageEndpoints> = sent.keys().chain(received.keys()).copied().collect();
     let mut calls = Vec::new();

@@ -191,10 +191,7 @@ impl<'d> DumpJudge<'_, 'd> {
         let made_at = |wait: &DumpWait<'_>| wait.call.created_ns.unwrap_or(u64::MAX);
         let lacking = waits.iter().filter(|wait| !wait.free.is_empty());
         if let Some(wait) = lacking.min_by_key(|wait| made_at(wait)) {
-            return Some(match messages.find_message_ahead(wait) {
-                Some(call) => self.missing_message_finding(&call),
-                None => self.behind_finding(wait),
-            });
+            return Some(self.behind_finding(wait));
         }
         let unmet = unmet.map_or_else(Vec::new, |(_, unmet)| unmet.calls);
         if let Some(call) = messages.find_missing_message(&ends, &unmet) {

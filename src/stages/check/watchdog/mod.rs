@@ -7,6 +7,7 @@ mod hccl;
 mod limits;
 pub(super) mod mismatch;
 pub(super) mod nccl_call;
+mod odd_ranks;
 pub(super) mod stalled_tensors;
 mod stuck;
 pub(super) mod timed_out;
