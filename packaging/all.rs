@@ -8,6 +8,7 @@
 use anyhow::bail;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Command, CommandFactory, Parser};
+use nccl_pipe::error::escape::shell_word;
 use nccl_pipe::program::cli::{self, ColorArgs, InputArgs, ProgramRun, StepArgs};
 use nccl_pipe::program::exit::{self, Exit};
 use nccl_pipe::stages::page::{self, NextCommand, PageOrder, text};
@@ -316,14 +317,5 @@ fn describe_next(next: &[NextCommand], files: &[PathBuf]) -> String {
     match next.is_empty() {
         true => String::new(),
         false => format!("\nMORE\n{}", lines.collect::<String>()),
-    }
-}
-
-/// A word that a shell takes as it is.
-fn shell_word(word: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:=@%".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
     }
 }

@@ -356,7 +356,8 @@ impl WatchPrinter<'_> {
         ))?;
         self.print_findings(watch, found)?;
         let is_over = found.findings.iter().any(|f| f.kind == ALL_ENDED);
-        let is_open = !found.is_wrong() && !is_over && watch.calls().total().calls > 0;
+        let is_live = watch.has_grown() && watch.calls().total().calls > 0;
+        let is_open = is_live && !found.is_wrong() && !is_over;
         match is_open && watch.ranks().are_level() {
             true => self.print_line(messages::EQUAL_CALLS_TEXT),
             false => Ok(()),
@@ -367,7 +368,7 @@ impl WatchPrinter<'_> {
         // Before the first call the initialisation is all that can be told of the job.
         let calls = watch.calls().total().calls;
         let is_start = |id| {
-            let of_start = [Kind::NotChecked, Kind::InitIncomplete, Kind::NoFirstCall];
+            let of_start = [Kind::InitIncomplete, Kind::NoFirstCall];
             calls == 0 && of_start.contains(&id)
         };
         let is_told =
@@ -376,13 +377,14 @@ impl WatchPrinter<'_> {
             self.print_line(&format!("note: {}", note.says))?;
         }
         if !found.is_wrong() {
-            return match calls {
-                1.. if found.judged.is_nothing() => {
-                    self.print_line("not judged: what has come was not compared")
-                }
-                0 => self.print_line(messages::NO_CALLS_TEXT),
-                _ => self.print_line("nccl-check finds nothing wrong in the log up to here"),
-            };
+            if calls > 0 && found.judged.is_nothing() {
+                return self.print_line("not judged: what has come was not compared");
+            }
+            let answer = found.answer();
+            self.print_line(&answer.sentence)?;
+            return answer
+                .next
+                .map_or(Ok(()), |next| self.print_line(&format!("next: {next}")));
         }
         let look = DrawStyle {
             width: cli::terminal_width(),

@@ -127,6 +127,15 @@ pub(crate) fn shown_path(path: &Path) -> String {
     name + "'"
 }
 
+/// A word that a shell takes as it is.
+pub fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:=@%".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

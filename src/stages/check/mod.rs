@@ -20,6 +20,7 @@
 //! | [`answer`] | what must hold (`--expect`), what the log can answer, findings as rows |
 
 pub mod answer;
+mod call_steps;
 mod causes;
 mod dumps;
 pub(crate) mod evidence;
@@ -84,6 +85,8 @@ pub struct CheckSummary {
     pub judged: JudgedParts,
     /// Those that were not compared, or not to their last calls.
     pub unjudged: Vec<UnjudgedComms>,
+    /// What the end of the log shows if the job still runs, and only then.
+    pub if_running: Option<String>,
 }
 
 impl CheckSummary {
@@ -326,6 +329,7 @@ fn complete_findings(
 ) -> Result<()> {
     words::write_texts(findings);
     actors::name_actors(findings, &seen.found);
+    call_steps::note_call_steps(findings, seen);
     evidence::resolve_evidence(findings, &seen.inputs, open)?;
     log::job_stage::note_stages(findings, seen);
     known_bugs::note_known_bugs(findings, seen.net.nccl_versions());
@@ -408,6 +412,7 @@ fn summarize_check(
             .collect(),
         findings,
         inputs: logs.chain(recorded).collect(),
+        if_running: None,
     }
 }
 

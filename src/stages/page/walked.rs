@@ -1,7 +1,6 @@
 //! Takes the tables of nccl-check's walk, which also gathers for other stages.
 
 use super::gather::{PageCalls, PageGatherer, by_step_options, tally_options};
-use super::limits::LAST_CALLS_PER_RANK;
 use super::series::StepSeries;
 use super::{PageFinding, PageSection, job, last_calls};
 use crate::error::Result;
@@ -45,7 +44,6 @@ impl PageGatherer<'_> {
             calls: tally_options(),
             whole: self.order.whole.then(|| PageRequest {
                 by_step: by_step_options().tally(),
-                last_calls: LAST_CALLS_PER_RANK,
             }),
             late: self.inputs.are_walked(),
         };

@@ -64,11 +64,11 @@ pub(super) const MAX_LABEL_COLUMNS: u16 = 10;
 /// Columns below which ids of communicators are cut, and not the ranks that are behind.
 pub(super) const MIN_FULL_ID_COLUMNS: u16 = 60;
 
+/// The columns for the ranks that are behind there.
+pub(super) const NARROW_BEHIND_COLUMNS: usize = 12;
+
 /// Columns from which two parts are beside each other.
 pub(super) const MIN_TWO_PART_COLUMNS: u16 = 120;
-
-/// The rows that a long step scrolls on the page: fewer than the least terminal shows.
-pub(super) const ROWS_PER_PAGE_KEY: usize = 10;
 
 /// After how long a file for a pipe's text is tried again. A shorter time tries a full disk more often, a
 /// longer one leaves more text unkept after it has space.

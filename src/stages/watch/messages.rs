@@ -87,10 +87,6 @@ pub fn format_stall(rested: Duration, step: Option<u64>, calls: &CallsByOp) -> S
 pub const EQUAL_CALLS_TEXT: &str = "all ranks have made the same calls: the log does not show which one stopped; take a stack of each \
                          process (py-spy dump --pid PID)";
 
-/// The report on a log without a call.
-pub const NO_CALLS_TEXT: &str = "no call of NCCL has come, so no ranks were compared: NCCL_DEBUG=INFO \
-                                 NCCL_DEBUG_SUBSYS=INIT,COLL logs the calls";
-
 /// The report when a pipe ends.
 pub fn format_end(step: Option<u64>, calls: &CallsByOp) -> String {
     let after = match step {

@@ -51,6 +51,10 @@ pub enum WatchEvent {
 pub struct JobWatch<'o> {
     read: &'o Read,
     timeline: timeline::Options,
+    /// Bytes of files that were there before the watch, and are not read yet.
+    backlog: u64,
+    /// More has come.
+    has_grown: bool,
     /// By input.
     logs: Vec<GrowingLog>,
     /// Segment and number of the last step that was reported.
@@ -84,6 +88,8 @@ impl<'o> JobWatch<'o> {
                 as_printed: true,
                 ..read.timeline.clone()
             },
+            backlog: 0,
+            has_grown: false,
             logs: Vec::new(),
             last: None,
             came: None,
@@ -98,8 +104,21 @@ impl<'o> JobWatch<'o> {
         }
     }
 
+    /// Expects bytes that were there before the watch.
+    pub fn expect_backlog(&mut self, bytes: u64) {
+        self.backlog = bytes;
+    }
+
+    /// True if a log grew while it was watched. Else it may be that of a job which is over.
+    pub fn has_grown(&self) -> bool {
+        self.has_grown
+    }
+
     /// Reads the new bytes of an input.
     pub fn read_growth(&mut self, grown: &AppendedBytes<'_>, now: Instant) -> Vec<WatchEvent> {
+        let bytes = grown.bytes.len() as u64;
+        self.has_grown |= bytes > self.backlog;
+        self.backlog = self.backlog.saturating_sub(bytes);
         if self.logs.len() <= grown.input {
             self.logs.resize_with(grown.input + 1, GrowingLog::default);
         }

@@ -124,13 +124,23 @@ impl OutlivingListener<'_> {
         self.tell(|listener| Ok(listener.on_idle(watch, found)?.is_break()))
     }
 
-    /// Checks the logs at a stall. A job that was ended from outside is silent for that reason.
+    /// Checks the logs at a stall. A job that was ended from outside is silent for that reason. Where the log never grew,
+    /// it may be that of a job that is over: nccl-check's findings hold, and what a running job's silence would show
+    /// is a condition.
     fn check_stall(
         &mut self,
         log: &WatchedLogs,
         follow: &GrowingFiles,
         watch: &JobWatch<'_>,
     ) -> Result<(CheckSummary, Option<StallAt>)> {
+        if !watch.has_grown() {
+            let mut found = self.check_logs(log, follow, watch, JobLiveness::Unknown)?;
+            if !found.is_wrong() {
+                let stalled = self.check_logs(log, follow, watch, JobLiveness::Stalled)?;
+                found.if_running = stalled.is_wrong().then(|| stalled.answer().sentence);
+            }
+            return Ok((found, None));
+        }
         let mut stalled = self.check_logs(log, follow, watch, JobLiveness::Stalled)?;
         if stalled.findings.iter().any(is_outside_end) {
             let ended = self.check_logs(log, follow, watch, JobLiveness::Unknown)?;
@@ -172,6 +182,8 @@ pub fn run_watch(
     };
     let mut watch = JobWatch::new(read, options.stall, Instant::now());
     let mut log = WatchedLogs::new(follow, options.keep);
+    let size = |path: &Path| path.metadata().map_or(0, |file| file.len());
+    watch.expect_backlog(follow.files().map(size).sum());
     let (mut found, mut labelling) = (None, LabelWorker::default());
     let mut last_stall: Option<StallAt> = None;
     let mut backlog =

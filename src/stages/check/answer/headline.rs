@@ -1,6 +1,8 @@
 //! The answer in one sentence, with the command to run next.
 
 use super::coverage::rerun_environment;
+use crate::error::escape::shell_word;
+use crate::source::InputName;
 use crate::stages::check::CheckSummary;
 use crate::stages::check::finding::{Finding, Kind, Reason, Severity};
 
@@ -52,27 +54,40 @@ impl CheckSummary {
     }
 
     fn describe_worst(&self, finding: &Finding) -> String {
-        let clause = first_clause(&finding.says);
-        if finding.severity == Severity::Error {
-            return clause.to_owned();
+        let mut clause = first_clause(&finding.says).to_owned();
+        if let Some(step) = finding.about.step
+            && !clause.contains(" step")
+        {
+            clause += match finding.kind.is_stop() {
+                true => ", last seen in",
+                false => ", in",
+            };
+            clause += &format!(" step {step}");
         }
-        let judged = match self.is_empty() {
-            true => "not judged",
-            false => "no error found",
-        };
-        match self.count_findings(Severity::Warning) {
-            1 => format!("{judged}, one warning: {clause}"),
-            n => format!("{judged}, {n} warnings; the first: {clause}"),
+        let warnings = self.count_findings(Severity::Warning);
+        match (finding.severity, self.is_empty(), warnings) {
+            (Severity::Error, ..) => clause,
+            (_, true, 1) => format!("not judged, one warning: {clause}"),
+            (_, true, n) => format!("not judged, {n} warnings; the first: {clause}"),
+            (_, false, 1) => format!("{clause} (a warning; no error found)"),
+            (_, false, n) => format!("{clause} (the first of {n} warnings; no error found)"),
         }
     }
 
     fn describe_clean(&self) -> (String, Option<String>) {
         let settings = || Some(format!("run the job again with {}", rerun_environment()));
         let open = |kind| self.findings.iter().find(|f| f.kind == kind);
-        // How the job ended is all that its text shows.
         let end = open(Kind::JobCancelled).or_else(|| open(Kind::JobInterrupted));
-        if let Some(end) = end.filter(|_| self.is_empty()) {
-            let says = format!("only the job's end was judged: {}", first_clause(&end.says));
+        let failure = || self.findings.iter().find(|f| f.kind.is_first_failure());
+        if let Some(end) = end.or_else(failure) {
+            let end_clause = first_clause(&end.says);
+            let says = match self.is_empty() {
+                true => format!("only the job's end was judged: {end_clause}"),
+                false => {
+                    let parts = self.judged.list_parts().join(", ");
+                    format!("{end_clause}; no other fault found in what this log shows: {parts}")
+                }
+            };
             return (says, first_advice(end));
         }
         if let Some(nothing) = open(Kind::NotChecked) {
@@ -90,10 +105,19 @@ impl CheckSummary {
                 settings(),
             );
         }
+        let not = match self.known.calls && self.judged.compared == 0 {
+            true => "; its calls were not compared",
+            false => "",
+        };
         let says = format!(
-            "no fault found in what this log shows: {}",
+            "no fault found in what this log shows: {}{not}",
             parts.join(", ")
         );
+        if let Some(stop) = &self.if_running {
+            let stop =
+                format!("the log did not grow while it was watched; if the job still runs: {stop}");
+            return (says, Some(stop));
+        }
         // Ranks at different calls are normal while a job runs.
         if self.unjudged.iter().any(|of| of.is_of_last_calls) {
             let later = "if the job writes nothing more, nccl-watch names the rank that the others wait for";
@@ -110,9 +134,10 @@ impl CheckSummary {
         if !is_call && let Some(stack) = show_stack(finding) {
             return (Some(stack), true);
         }
-        match first_advice(finding).filter(|_| !is_call) {
-            Some(advice) => (Some(advice), false),
-            None => (self.show_first_line(finding), true),
+        let advice = first_advice(finding);
+        match self.show_first_line(finding) {
+            Some(line) if is_call || advice.is_none() => (Some(line), true),
+            _ => (advice, false),
         }
     }
 
@@ -121,13 +146,14 @@ impl CheckSummary {
         let (name, line) = super::table::evidence_place(self, finding.evidence.first()?);
         let line = line?;
         // Standard input cannot be read again.
-        if !is_plain_word(name) {
+        if name.is_empty() || name == InputName::stdin().name() {
             return None;
         }
+        let file = shell_word(name);
         Some(match name.rsplit_once('.').map(|(_, ending)| ending) {
-            Some("gz") => format!("zcat {name} | less +{line}"),
-            Some("zst") => format!("zstdcat {name} | less +{line}"),
-            _ => format!("less +{line} {name}"),
+            Some("gz") => format!("zcat {file} | less +{line}"),
+            Some("zst") => format!("zstdcat {file} | less +{line}"),
+            _ => format!("less +{line} {file}"),
         })
     }
 }
@@ -146,14 +172,19 @@ pub(crate) fn first_clause(says: &str) -> &str {
     says
 }
 
-/// The command that shows where a process that stopped is.
+/// The command that shows where a process that stopped is, or how it died.
 fn show_stack(finding: &Finding) -> Option<String> {
     let about = &finding.about;
     let is_waited_for = finding.kind.is_stop() || finding.kind == Kind::WatchdogTimeout;
     let needs_stack = is_waited_for && !finding.reasons.contains(&Reason::StackKnown);
     let pid = about.pid.filter(|_| needs_stack)?;
     let host = std::str::from_utf8(about.host.as_deref()?).ok()?;
-    is_plain_word(host).then(|| format!("ssh {host} py-spy dump --pid {pid}"))
+    let is_dead = |reason: &Reason| matches!(reason, Reason::Dead(dead) if dead.is_connection_lost);
+    let command = match finding.reasons.iter().any(is_dead) {
+        true => "dmesg -T | tail -50".to_owned(),
+        false => format!("py-spy dump --pid {pid}"),
+    };
+    is_plain_word(host).then(|| format!("ssh {host} {command}"))
 }
 
 fn first_advice(finding: &Finding) -> Option<String> {

@@ -1,5 +1,8 @@
 //! The trainer's steps in which the last calls of each process were made.
 
+use super::last_calls::LastStreamCall;
+use super::limits::LAST_CALLS_PER_PROCESS;
+use super::{CallStreams, StreamKind};
 use crate::log::placement::{PlacedCalls, Placement, TakenInput};
 use crate::log::timeline::StepTimeline;
 use rustc_hash::FxHashMap;
@@ -13,25 +16,15 @@ struct ProcessLastSteps {
     steps: Vec<(u64, Option<u64>)>,
 }
 
-/// The steps of the last calls, by input and process.
+/// The steps of the last [`LAST_CALLS_PER_PROCESS`] calls, by input and process.
 #[derive(Debug, Default)]
 pub(crate) struct LastCallSteps {
     of: FxHashMap<(u32, u32), ProcessLastSteps>,
     /// Inputs with calls that are placed after all inputs are read, with their numbers there.
     held: Vec<(u32, u32)>,
-    /// How many calls of a process are covered.
-    calls: u64,
 }
 
 impl LastCallSteps {
-    /// Begins with nothing; `calls` of each process are covered.
-    pub(crate) fn new(calls: usize) -> LastCallSteps {
-        LastCallSteps {
-            calls: calls as u64,
-            ..LastCallSteps::default()
-        }
-    }
-
     /// Adds an input that was read, and its processes.
     pub(crate) fn add_input(
         &mut self,
@@ -76,7 +69,7 @@ impl LastCallSteps {
                 let covered = made.saturating_sub(before.into());
                 let step = timeline.step_of(gap as usize).map(|step| step.step);
                 own.steps.push((covered, step));
-                if covered >= self.calls {
+                if covered >= LAST_CALLS_PER_PROCESS as u64 {
                     break;
                 }
             }
@@ -91,6 +84,46 @@ impl LastCallSteps {
         let at = own.steps.partition_point(|&(covered, _)| covered <= later);
         own.steps.get(at)?.1.filter(|_| own.made == made)
     }
+}
+
+/// A call at the end of an input, with its caller and its step.
+pub(crate) struct SteppedCall {
+    pub(crate) call: LastStreamCall,
+    pub(crate) caller: u32,
+    pub(crate) way: StreamKind,
+    pub(crate) step: Option<u64>,
+}
+
+/// Lists the last calls up to the hang with their steps, the last one first.
+pub(crate) fn list_stepped_calls(streams: &CallStreams, steps: &LastCallSteps) -> Vec<SteppedCall> {
+    let mut of_stream = vec![(0, StreamKind::Collective); streams.list.len()];
+    for (&key, &stream) in &streams.at {
+        of_stream[stream as usize] = key;
+    }
+    // By process: its calls, and those after the call that is looked at.
+    let mut counts: FxHashMap<u32, (u64, u64)> = FxHashMap::default();
+    for (stream, &(caller, _)) in (0..).zip(&of_stream) {
+        let all = streams.list[stream as usize].hashed.calls;
+        let process = streams.callers.get(caller).process;
+        let (made, later) = counts.entry(process).or_default();
+        *made += all;
+        *later += all - streams.calls_until_hang(stream);
+    }
+    let calls = streams.list_last_calls().into_iter().rev();
+    let stepped = |call: LastStreamCall| {
+        let (caller, way) = of_stream[call.stream as usize];
+        let process = streams.callers.get(caller).process;
+        let (made, later) = counts.entry(process).or_default();
+        let step = steps.step_of(call.input, process, *made, *later);
+        *later += 1;
+        SteppedCall {
+            call,
+            caller,
+            way,
+            step,
+        }
+    };
+    calls.map(stepped).collect()
 }
 
 #[cfg(test)]
@@ -115,10 +148,10 @@ mod tests {
             steps: vec![step(7), step(8)].into(),
             ..StepTimeline::default()
         };
-        let mut last = LastCallSteps::new(5);
+        let mut last = LastCallSteps::default();
         last.add_placement(0, &BTreeSet::from([0, 1]), &placement, &timeline);
         let steps: Vec<_> = (0..6).map(|later| last.step_of(0, 1, 9, later)).collect();
-        assert_eq!(steps, [None, None, None, Some(8), Some(8), None]);
+        assert_eq!(steps, [None, None, None, Some(8), Some(8), Some(7)]);
         assert_eq!(last.step_of(0, 1, 10, 3), None);
         assert_eq!(last.step_of(0, 0, 0, 0), None);
     }

@@ -24,6 +24,7 @@ use crate::calls::hashes::HashedCalls;
 pub(crate) use crate::calls::same::StreamKind;
 use crate::calls::same::{Content, is_collective_name};
 use crate::log::walk::{LogCall, RepairedCall, insert_at_places};
+use crate::members::comm_id::CommId;
 use crate::members::{CommIdentity, Interner, MergedMembers, MergedNumbers};
 use last_calls::{LastChunkCalls, LastChunks, LastStreamCall, PeerCall};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -187,8 +188,12 @@ pub(crate) struct CallStream {
     pub(crate) hashed: HashedCalls,
     /// The first and the last input that have any of them.
     pub(crate) inputs: Option<(u32, u32)>,
+    /// The calls before the last input with any of them.
+    before_input: u64,
     /// The calls before the first line of the same input that reports a hang.
     before_alarm: Option<u64>,
+    /// Some of them are in that input.
+    is_before_alarm: bool,
 }
 
 impl CallStream {
@@ -196,12 +201,19 @@ impl CallStream {
     fn note_input(&mut self, input: u32) -> bool {
         let (first, _) = self.inputs.unwrap_or((input, input));
         let before = self.inputs.replace((first, input));
-        before.is_none_or(|(_, last)| last != input)
+        let is_new = before.is_none_or(|(_, last)| last != input);
+        if is_new {
+            self.before_input = self.hashed.calls;
+        }
+        is_new
     }
 
     /// Marks later calls as made after the hang.
     fn mark_hang(&mut self) {
-        self.before_alarm.get_or_insert(self.hashed.calls);
+        if self.before_alarm.is_none() {
+            self.before_alarm = Some(self.hashed.calls);
+            self.is_before_alarm = self.hashed.calls > self.before_input;
+        }
     }
 }
 
@@ -337,6 +349,47 @@ impl CallStreams {
         self.alarmed = Some(input);
         for &stream in &self.now.streams {
             self.list[stream as usize].mark_hang();
+        }
+    }
+
+    /// Takes the calls of processes that begin after a line that reports a hang for calls before it, if they share a
+    /// communicator with processes that made calls before it: files of several ranks are in one input. The
+    /// processes of a job that is started again have communicators of their own.
+    pub(crate) fn order_alarms(&mut self) {
+        let mut of_process: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
+        let mut comms: FxHashMap<u32, FxHashSet<CommId>> = FxHashMap::default();
+        for (&(caller, _), &stream) in &self.at {
+            let of = self.callers.get(caller);
+            of_process.entry(of.process).or_default().push(stream);
+            let comm = of.identity.and_then(|identity| identity.comm_id);
+            comms.entry(of.process).or_default().extend(comm);
+        }
+        let is_before = |streams: &[u32]| {
+            let mut streams = streams.iter().map(|&stream| &self.list[stream as usize]);
+            streams.any(|stream| stream.before_alarm.is_none() || stream.is_before_alarm)
+        };
+        let (before, mut after): (Vec<_>, Vec<_>) = of_process
+            .into_iter()
+            .partition(|(_, streams)| is_before(streams));
+        let of_processes = |list: &[(u32, Vec<u32>)]| -> FxHashSet<CommId> {
+            list.iter()
+                .flat_map(|(process, _)| &comms[process])
+                .copied()
+                .collect()
+        };
+        let mut known = of_processes(&before);
+        loop {
+            let is_known = |process: &u32| comms[process].iter().any(|comm| known.contains(comm));
+            let beside: Vec<_> = after
+                .extract_if(.., |(process, _)| is_known(process))
+                .collect();
+            if beside.is_empty() {
+                return;
+            }
+            known.extend(of_processes(&beside));
+            for stream in beside.into_iter().flat_map(|(_, streams)| streams) {
+                self.list[stream as usize].before_alarm = None;
+            }
         }
     }
 

@@ -141,7 +141,7 @@ struct Gatherer<'o> {
     kept: Vec<Input>,
     tuning: Option<Tuning>,
     times: Option<SkewLogs>,
-    last_steps: Option<LastCallSteps>,
+    last_steps: LastCallSteps,
     asked: Option<&'o Requested>,
     steps_report: Report,
 }
@@ -287,9 +287,7 @@ impl<'o> Gatherer<'o> {
             tuning: asked.map(|_| Tuning::default()),
             times: Requested::skew_placement(asked)
                 .map(|places| SkewLogs::new(inputs, places, jobs)),
-            last_steps: asked
-                .and_then(|asked| asked.whole.as_ref())
-                .map(|whole| LastCallSteps::new(whole.last_calls)),
+            last_steps: LastCallSteps::default(),
             asked,
             steps_report: Report::of_section(),
         }
@@ -360,9 +358,8 @@ impl<'o> Gatherer<'o> {
         let placed = self.gathered.end_input(&timeline, merged, None);
         self.steps_report.add_placements(placed.1.methods);
         report_step_notes(&input.name(), &timeline, &self.steps_report);
-        if let Some(last_steps) = &mut self.last_steps {
-            last_steps.add_input(number, &speakers, &placed, &timeline);
-        }
+        self.last_steps
+            .add_input(number, &speakers, &placed, &timeline);
         if let Some(times) = &mut self.times {
             times.end_input(placed, &timeline, merged);
         }
@@ -414,13 +411,14 @@ impl<'o> Gatherer<'o> {
 
     /// All inputs are read.
     fn finish_gathering(mut self, merged: &MergedMembers) -> CheckGathered {
+        self.streams.order_alarms();
         self.warnings.resolve_aliases(&merged.process_aliases());
         let placed = self.gathered.take_rest(merged, None);
         if let Some(placed) = &placed {
             self.steps_report.add_placements(placed.methods);
         }
-        if let (Some(last_steps), Some(placed)) = (&mut self.last_steps, &placed) {
-            last_steps.add_held(placed, &self.processes);
+        if let Some(placed) = &placed {
+            self.last_steps.add_held(placed, &self.processes);
         }
         let late_report = Report::of_section();
         let late = self
@@ -446,7 +444,7 @@ impl<'o> Gatherer<'o> {
             processes: self.processes,
             separate: merged.find_separate_jobs(),
             streams: self.streams,
-            last_steps: self.last_steps.unwrap_or_default(),
+            last_steps: self.last_steps,
             kept: self.kept,
             piped: self.piped,
             warnings: self.warnings,

@@ -19,8 +19,6 @@ pub(crate) struct Requested {
 pub(crate) struct PageRequest {
     /// How calls by step are distinguished.
     pub(crate) by_step: tally::Options,
-    /// The number of the last calls of each process whose steps are wanted.
-    pub(crate) last_calls: usize,
 }
 
 impl Requested {

@@ -4,6 +4,7 @@ use crate::calls::same::{Content, StreamKind};
 use crate::count::calls::CountedCalls;
 use crate::stages::check::ranks::names::{RankNames, describe_content};
 use crate::stages::check::streams::CallStreams;
+use crate::stages::check::streams::last_steps::{SteppedCall, list_stepped_calls};
 use crate::stages::check::walk::CheckGathered;
 use crate::stages::communicators::{CommunicatorsSummary, JobGpu, gpu_of_side};
 use crate::stages::page::limits::LAST_CALLS_PER_RANK;
@@ -110,34 +111,19 @@ impl<'a> SideCalls<'a> {
 
     /// Lists the last calls of each rank in order.
     pub(super) fn list_last_calls(&self, seen: &CheckGathered) -> BTreeMap<JobGpu, Vec<TailCall>> {
-        let streams = self.streams;
-        let mut of_stream = vec![(0, StreamKind::Collective); streams.list.len()];
-        for (&key, &stream) in &streams.at {
-            of_stream[stream as usize] = key;
-        }
-        // By process: its calls, and those after the call that is looked at.
-        let mut counts: FxHashMap<u32, (u64, u64)> = FxHashMap::default();
-        for (stream, &(caller, _)) in (0..).zip(&of_stream) {
-            let all = streams.list[stream as usize].hashed.calls;
-            let (made, later) = counts
-                .entry(streams.callers.get(caller).process)
-                .or_default();
-            *made += all;
-            *later += all - streams.calls_until_hang(stream);
-        }
         let mut ranks: BTreeMap<JobGpu, Vec<TailCall>> = BTreeMap::new();
-        for call in streams.list_last_calls().into_iter().rev() {
-            let (caller, way) = of_stream[call.stream as usize];
-            let process = streams.callers.get(caller).process;
-            let (made, later) = counts.entry(process).or_default();
-            let after = *later;
-            *later += 1;
+        for SteppedCall {
+            call,
+            caller,
+            way,
+            step,
+        } in list_stepped_calls(self.streams, &seen.last_steps)
+        {
             let Some(place) = self.places[caller as usize] else {
                 continue;
             };
             let calls = ranks.entry(self.gpu_of(place.side)).or_default();
             if calls.len() < LAST_CALLS_PER_RANK {
-                let step = seen.last_steps.step_of(call.input, process, *made, after);
                 calls.push(TailCall {
                     communicator: place.communicator,
                     side: place.side,

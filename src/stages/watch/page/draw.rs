@@ -7,6 +7,7 @@ use crate::report::escape_for_terminal;
 use crate::stages::check::finding::{Finding, Severity};
 use crate::stages::watch::limits::{
     MAX_LABEL_COLUMNS, MAX_NAMED_RANKS, MIN_FULL_ID_COLUMNS, MIN_TWO_PART_COLUMNS,
+    NARROW_BEHIND_COLUMNS,
 };
 use crate::stages::watch::messages::{format_bytes, format_duration};
 use ratatui::Frame;
@@ -214,6 +215,7 @@ fn draw_communicators(page: &mut WatchPage<'_>, frame: &mut Frame<'_>, area: Rec
     // The title and the header take two lines.
     let room = usize::from(area.height.saturating_sub(2));
     let first = page.view.bound_first_row(each.len(), room);
+    let is_narrow = area.width < MIN_FULL_ID_COLUMNS;
     let rows = each.iter().skip(first).take(room).map(|(id, of)| {
         let behind = of.ranks_behind();
         // `3 (-2)`: rank 3 of the job has made two collectives fewer; `its 3` is the communicator's.
@@ -229,21 +231,28 @@ fn draw_communicators(page: &mut WatchPage<'_>, frame: &mut Frame<'_>, area: Rec
         if behind.len() > MAX_NAMED_RANKS {
             named.push(format!("and {} more", behind.len() - MAX_NAMED_RANKS));
         }
+        let mut named = named.join(", ");
+        if is_narrow && named.len() > NARROW_BEHIND_COLUMNS {
+            named.truncate(NARROW_BEHIND_COLUMNS - 1);
+            named.push('…');
+        }
         Row::new([
             page.watch.comm_label(id).unwrap_or_default().to_owned(),
             id.to_string(),
             format!("{}/{}", of.ranks_seen(), of.nranks),
             of.calls.to_string(),
-            named.join(", "),
+            named,
         ])
     });
+    let widest = each.iter().map(|(_, of)| of.nranks).max().unwrap_or(0);
+    let ranks = 2 * widest.to_string().len() as u16 + 1;
     let widths = [
         Constraint::Length(MAX_LABEL_COLUMNS),
         Constraint::Fill(3),
-        Constraint::Length(6),
+        Constraint::Length(ranks.max(5)),
         Constraint::Length(7),
-        match area.width < MIN_FULL_ID_COLUMNS {
-            true => Constraint::Length(12),
+        match is_narrow {
+            true => Constraint::Length(NARROW_BEHIND_COLUMNS as u16),
             false => Constraint::Fill(3),
         },
     ];
@@ -282,9 +291,6 @@ fn finding_lines(page: &WatchPage<'_>) -> Vec<Line<'static>> {
         Line::from(vec![name, says])
     };
     let details: Vec<_> = found.findings.iter().filter(wrong).map(line).collect();
-    if details.is_empty() {
-        return vec!["nothing is wrong in the log up to here".into()];
-    }
     let answer = found.answer();
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let mut lines = vec![Line::from(escaped_span(&answer.sentence).style(bold))];

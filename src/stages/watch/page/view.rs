@@ -1,12 +1,11 @@
 //! What of the page is shown: the first row of a long table, and the help.
 
-use crate::stages::watch::limits::ROWS_PER_PAGE_KEY;
 use ratatui::crossterm::event::KeyCode;
 
 /// The keys of the page, and what they do.
 pub(super) const PAGE_KEYS: [(&str, &str); 5] = [
     ("Up, Down, k, j", "scroll the communicators by a row"),
-    ("PageUp, PageDown, Space", "scroll them by ten rows"),
+    ("PageUp, PageDown, Space", "scroll them by a page"),
     ("Home, End, g, G", "go to the first row, to the last"),
     ("?", "show or hide this list"),
     ("q, Ctrl-C", "leave the page"),
@@ -19,6 +18,8 @@ pub struct PageView {
     pub(super) first_row: usize,
     /// The last row that may be the first, as the page was drawn last.
     last_first_row: usize,
+    /// How many rows had room then.
+    room: usize,
     /// The list of keys is shown.
     pub(super) shows_keys: bool,
 }
@@ -31,9 +32,9 @@ impl PageView {
         match key {
             KeyCode::Up | KeyCode::Char('k') => self.first_row = row.saturating_sub(1),
             KeyCode::Down | KeyCode::Char('j') => self.first_row = row.saturating_add(1),
-            KeyCode::PageUp => self.first_row = row.saturating_sub(ROWS_PER_PAGE_KEY),
+            KeyCode::PageUp => self.first_row = row.saturating_sub(self.room),
             KeyCode::PageDown | KeyCode::Char(' ') => {
-                self.first_row = row.saturating_add(ROWS_PER_PAGE_KEY);
+                self.first_row = row.saturating_add(self.room);
             }
             KeyCode::Home | KeyCode::Char('g') => self.first_row = 0,
             KeyCode::End | KeyCode::Char('G') => self.first_row = usize::MAX,
@@ -46,7 +47,8 @@ impl PageView {
 
     /// Returns the first of `rows` rows that is shown where `room` fit, and keeps it: further down there is nothing.
     pub(super) fn bound_first_row(&mut self, rows: usize, room: usize) -> usize {
-        self.last_first_row = rows.saturating_sub(room.max(1));
+        self.room = room.max(1);
+        self.last_first_row = rows.saturating_sub(self.room);
         self.first_row = self.first_row.min(self.last_first_row);
         self.first_row
     }
