@@ -1,6 +1,5 @@
 //! nccl-steps: see `--help`.
 
-use anyhow::bail;
 use clap::Parser;
 use nccl_pipe::output::live_rows::{LiveBatch, LiveRows as Taker};
 use nccl_pipe::output::render::Grid;
@@ -67,9 +66,6 @@ window is not in the log.";
 
 pub(crate) fn main() -> ExitCode {
     cli::run_program("nccl-steps", |cli: Cli| {
-        if !cli.list && cli.format.names_rows() {
-            bail!("the lines of steps are a log, and no table: --list lists the steps as rows");
-        }
         cli.file.redirect()?;
         let mut run = ProgramRun::new("nccl-steps", &cli.input, &cli.steps)?;
         run.options.log.keep_init_lines = cli.keep_init;

@@ -239,10 +239,7 @@ impl LogState {
 
     /// Finds where new processes took over.
     pub(super) fn find_attempts(&mut self, merged: &MergedMembers) {
-        let is_step = |mark: &MarkPosition| matches!(mark.mark, TrainerMark::Step(_));
-        if self.marks.as_slice().iter().any(|mark| is_step(&mark)) {
-            self.begins = self.attempts.find_attempt_starts(merged);
-        }
+        self.begins = self.attempts.find_attempt_starts(merged);
     }
 
     /// The log ended.

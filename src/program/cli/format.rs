@@ -145,11 +145,6 @@ impl FormatArgs {
         self.around.refuse_row_options()
     }
 
-    /// True if rows are asked for, by name or by the ending of the output.
-    pub fn names_rows(&self) -> bool {
-        self.format.is_some_and(RowFormat::is_rows)
-    }
-
     /// The format asked for, or the one that fits where the output goes.
     pub fn get(&self) -> RowOutput {
         self.around

@@ -2,9 +2,9 @@
 //! (`-h`) that fits a terminal.
 
 use super::GenerateWhat;
-use super::ending::format_of_output;
+use super::ending::{format_of_output, is_text_ending};
 use crate::program::man;
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::builder::EnumValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command, Parser};
@@ -71,8 +71,15 @@ fn match_args(command: &Command) -> anyhow::Result<Option<ArgMatches>> {
     if let Some(format) = format_of_output(&command, &matches)? {
         let mut args: Vec<OsString> = std::env::args_os().collect();
         args.splice(1..1, ["--format".into(), format.into()]);
-        // Where no format can be asked for, as for the lines that nccl-steps writes, the ending means nothing.
-        matches = command.try_get_matches_from(args).unwrap_or(matches);
+        // Where no format can be asked for, lines of text are written, as by nccl-steps.
+        matches = match command.clone().try_get_matches_from(args) {
+            Ok(matches) => matches,
+            Err(_) if is_text_ending(&matches) => matches,
+            Err(_) => bail!(
+                "-o: {} writes lines of text with these options: name a file of text (.txt, .log)",
+                command.get_name()
+            ),
+        };
     }
     Ok(Some(matches))
 }

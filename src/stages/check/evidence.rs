@@ -1,7 +1,6 @@
 //! Finds the lines of evidence again, by number or by byte.
 
 use super::finding::{Evidence, Finding, LineSpot};
-use super::walk::WalkedInput;
 use crate::error::{Error, Result};
 use crate::grammar::message::setup::setting;
 use crate::source::Input;
@@ -11,13 +10,12 @@ use memchr::memchr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
-/// Gives every piece of evidence its line's number and text, and every finding on a call its step.
+/// Gives every piece of evidence its line's number and text.
 ///
 /// # Errors
 /// An input cannot be read again.
 pub(crate) fn resolve_evidence(
     findings: &mut [Finding],
-    inputs: &[WalkedInput],
     open: impl Fn(u32) -> Result<Input>,
 ) -> Result<()> {
     let mut wanted: BTreeMap<u32, BTreeSet<LineSpot>> = BTreeMap::new();
@@ -51,22 +49,8 @@ pub(crate) fn resolve_evidence(
                 *text = Some(masked);
             }
         }
-        if finding.about.seq.is_some() && finding.about.step.is_none() {
-            finding.about.step = finding
-                .evidence
-                .first()
-                .and_then(|e| step_of_line(e, inputs));
-        }
     }
     Ok(())
-}
-
-/// The step that a line is in.
-fn step_of_line(evidence: &Evidence, inputs: &[WalkedInput]) -> Option<u64> {
-    let LineSpot::Line(FirstReportLine { input, line }) = evidence.at else {
-        return None;
-    };
-    inputs.get(input as usize)?.step_at_line(line)
 }
 
 /// A line that was looked for: its number and text.

@@ -20,7 +20,6 @@
 //! | [`answer`] | what must hold (`--expect`), what the log can answer, findings as rows |
 
 pub mod answer;
-mod call_steps;
 mod causes;
 mod dumps;
 pub(crate) mod evidence;
@@ -211,7 +210,7 @@ impl RecorderInputs {
         records.merge_record_findings(findings, report);
         let first_machine = number(seen.inputs.len() + names.len());
         if machine.have_times() {
-            evidence::resolve_evidence(findings, &seen.inputs, open)?;
+            evidence::resolve_evidence(findings, open)?;
         }
         let has_log = first_machine > 0 || live.names().next().is_some();
         names.extend(machine.names().cloned());
@@ -327,10 +326,22 @@ fn complete_findings(
     seen: &CheckGathered,
     open: impl Fn(u32) -> Result<Input>,
 ) -> Result<()> {
-    words::write_texts(findings);
     actors::name_actors(findings, &seen.found);
-    call_steps::note_call_steps(findings, seen);
-    evidence::resolve_evidence(findings, &seen.inputs, open)?;
+    evidence::resolve_evidence(findings, open)?;
+    let ends = &seen.warnings.ends;
+    let is_of_earlier_attempt =
+        |at: LineSpot| matches!(at, LineSpot::Line(at) if ends.restart_after(at).is_some());
+    for finding in findings.iter_mut().filter(|f| f.about.seq.is_some()) {
+        let first = finding.evidence.first().map(|evidence| evidence.at);
+        if finding.severity == Severity::Error && first.is_some_and(is_of_earlier_attempt) {
+            finding.excuse(Reason::StartedAgain);
+            // Ranks of a job that was ended are at different calls; other faults are faults.
+            if !finding.kind.is_stop() {
+                finding.severity = Severity::Warning;
+            }
+        }
+    }
+    words::write_texts(findings);
     log::job_stage::note_stages(findings, seen);
     known_bugs::note_known_bugs(findings, seen.net.nccl_versions());
     // Of the failures of known processes the first is the cause, whether a program or a watchdog reports it.

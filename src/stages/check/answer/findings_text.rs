@@ -6,7 +6,7 @@ use super::headline::first_clause;
 use super::table::{describe_compared, evidence_place};
 use crate::report::escape_for_terminal;
 use crate::stages::check::CheckSummary;
-use crate::stages::check::finding::{Finding, Severity};
+use crate::stages::check::finding::{Finding, JobStage, Severity};
 use crate::stages::check::limits::MAX_FULL_FINDINGS_OF_A_KIND;
 use crate::stages::check::wording::{group_alike, number_and_noun};
 use std::io::{self, Write};
@@ -125,13 +125,9 @@ fn write_finding(checked: &CheckSummary, finding: &Finding, out: &mut dyn Write)
         escape(&finding.says),
         finding.kind.id()
     )?;
-    let step = finding.about.step.filter(|_| finding.about.seq.is_some());
-    match (step, finding.about.stage) {
-        (Some(step), _) => writeln!(out, "    step  {step}")?,
-        (None, Some(stage)) if !finding.says.contains(&stage.describe_stage()) => {
-            writeln!(out, "    when  {}", stage.describe_stage())?;
-        }
-        _ => {}
+    let stage = finding.about.stage.map(JobStage::describe_stage);
+    if let Some(stage) = stage.filter(|stage| !finding.says.contains(stage)) {
+        writeln!(out, "    when  {stage}")?;
     }
     for evidence in &finding.evidence {
         let (name, line) = evidence_place(checked, evidence);

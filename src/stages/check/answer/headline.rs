@@ -4,7 +4,7 @@ use super::coverage::rerun_environment;
 use crate::error::escape::shell_word;
 use crate::source::InputName;
 use crate::stages::check::CheckSummary;
-use crate::stages::check::finding::{Finding, Kind, Reason, Severity};
+use crate::stages::check::finding::{Finding, JobStage, Kind, Reason, Severity};
 
 /// The answer of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -55,14 +55,10 @@ impl CheckSummary {
 
     fn describe_worst(&self, finding: &Finding) -> String {
         let mut clause = first_clause(&finding.says).to_owned();
-        if let Some(step) = finding.about.step
+        if let Some(JobStage::AfterStep(step)) = finding.about.stage
             && !clause.contains(" step")
         {
-            clause += match finding.kind.is_stop() {
-                true => ", last seen in",
-                false => ", in",
-            };
-            clause += &format!(" step {step}");
+            clause += &format!(", after step {step}");
         }
         let warnings = self.count_findings(Severity::Warning);
         match (finding.severity, self.is_empty(), warnings) {

@@ -7,12 +7,18 @@ use crate::stages::net::net_stage::FirstReportLine;
 /// Gives every error its stage, if the lines of its input before its first line show it.
 pub(crate) fn note_stages(findings: &mut [Finding], seen: &CheckGathered) {
     let setups = SetupSpots::new(seen);
+    let mut inputs = seen.inputs.iter();
+    let has_steps = inputs.any(|input| input.last_step_number().is_some());
     for finding in findings {
         let first = finding.evidence.first().map(|evidence| evidence.at);
         if let (Severity::Error, None, Some(LineSpot::Line(at))) =
             (finding.severity, finding.about.stage, first)
         {
-            finding.about.stage = stage_of_step(seen, at).or_else(|| setups.stage_before(at));
+            let setup = || setups.stage_before(at);
+            // Where another input has the step lines, this one's initialisation is long past.
+            let is_past = |stage: &JobStage| has_steps && *stage == JobStage::Initialised;
+            finding.about.stage =
+                stage_of_step(seen, at).or_else(|| setup().filter(|stage| !is_past(stage)));
         }
     }
 }

@@ -200,7 +200,7 @@ fn reread_and_blame(
     let mut findings = judged.findings;
     unjudged.extend(judged.unjudged);
     unjudged::move_to_unjudged(&mut compared, unjudged);
-    evidence::resolve_evidence(&mut findings, inputs.walked, inputs.open)?;
+    evidence::resolve_evidence(&mut findings, inputs.open)?;
     let end = JobEndSignals {
         uncut: judged.uncut,
         ..end.signals

@@ -83,11 +83,12 @@ impl OddGroupRanks<'_> {
     }
 }
 
-/// The only rank in the job with lines but without a call that timed out: it waits for no other rank.
+/// The only rank in the job that waits in no call: it has lines but no call that timed out, or it alone has no line.
 pub(super) struct AbsentRank {
     rank: u32,
     /// The rank and its process.
     name: String,
+    is_silent: bool,
     /// How many ranks wait.
     waiting: usize,
 }
@@ -102,24 +103,37 @@ impl AbsentRank {
                 absent.remove(&record.global?);
             }
         }
+        // INIT lines show who is silent in other ways.
+        let is_silent = absent.is_empty() && names.found.communicators.is_empty();
+        if is_silent {
+            // One silent rank is a gap in the others' numbers.
+            let last = *all.last()?;
+            let is_one = all.len() == last as usize && all.len() > 1;
+            absent.extend((0..last).filter(|rank| is_one && !all.contains(rank)));
+        }
         let rank = absent.first().copied().filter(|_| absent.len() == 1)?;
         let side = names.found.side_of_job_rank(rank);
         Some(AbsentRank {
             rank,
             name: side.map_or_else(|| format!("rank {rank}"), |side| names.describe_actor(side)),
-            waiting: all.len() - 1,
+            is_silent,
+            waiting: all.len() - usize::from(!is_silent),
         })
     }
 
     /// The sentence that comes before those of its calls.
     pub(super) fn describe_absence(&self) -> String {
+        let what = match self.is_silent {
+            true => "printed no line",
+            false => "waits in no call of any group",
+        };
+        let others = match self.waiting {
+            1 => "another waits".to_owned(),
+            n => format!("{n} ranks wait"),
+        };
         format!(
-            "{} waits in no call of any group, and {} in calls that timed out; ",
-            self.name,
-            match self.waiting {
-                1 => "another waits".to_owned(),
-                n => format!("{n} ranks wait"),
-            }
+            "{} {what}, and {others} in calls that timed out; ",
+            self.name
         )
     }
 }

@@ -76,7 +76,7 @@ pub(super) fn judge_lost_lines(
         evidence: vec![before],
         ..finding.clone()
     }];
-    evidence::resolve_evidence(&mut shown, inputs.walked, inputs.open)?;
+    evidence::resolve_evidence(&mut shown, inputs.open)?;
     let [before] = shown;
     let first = |finding: &Finding| finding.evidence.first().map(|evidence| evidence.at);
     let ends = first(&before).zip(first(finding));
