@@ -45,13 +45,16 @@ use std::time::{Duration, Instant};
 ///
 /// When no call and no step line have come for --stall, it checks the log up to there and
 /// writes the findings of nccl-check: the ranks that the others wait for, and their last calls. While the
-/// job moves, it is normal that some ranks are behind others. A pipe that ends is checked, too.
+/// job moves, it is normal that some ranks are behind others. A log that did not grow since nccl-watch began
+/// may be that of a job that is over: what it shows then is a condition. A pipe that ends is checked, too.
 ///
 /// A pipe is kept in a temporary file, to be checked, up to --keep. For a long job name the log's
 /// file instead.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-watch", version, after_long_help = AFTER)]
 #[command(next_help_heading = "Stalls")]
+#[command(mut_arg("files", |files| files.long_help(
+    "Logs that grow, folders of logs, or - for standard input (default)")))]
 pub(crate) struct Cli {
     #[command(flatten)]
     input: InputArgs,

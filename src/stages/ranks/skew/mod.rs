@@ -156,6 +156,11 @@ fn build_skew_table(found: &SkewSummary, options: &Options, report: &Report) -> 
             }
         });
     }
+    if found.matched == 0 && !options.filter.is_empty() {
+        return none(
+            "the filter keeps no call of two ranks: lateness is that of one rank beside others",
+        );
+    }
     if found.matched == 0 {
         return none(
             "no call was found on two ranks: rows need comm_id, rank and seq; a log has them with its INIT lines \
