@@ -61,7 +61,7 @@ use std::process::ExitCode;
 ///
 /// Rows (--format csv, jsonl, table) have severity (error, warning, note), finding (a stable
 /// word), says (the finding as a sentence), host, pid, rank, comm_id and seq as in the call
-/// table, step (of findings about a step), sure (the confidence: high, medium, low), why, advice, and the first line that shows it:
+/// table, step (that the line is in), sure (the confidence: high, medium, low), why, advice, and the first line that shows it:
 /// input, line, text; then global_rank (the rank in the job) and stage (how far the job had come).
 #[derive(Debug, Parser)]
 #[command(name = "nccl-check", version, after_long_help = AFTER)]

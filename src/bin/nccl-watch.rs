@@ -1,6 +1,6 @@
 //! nccl-watch: see `--help`.
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::Parser;
 use nccl_pipe::error::{Error, Result, without_temporary_path};
 use nccl_pipe::formats::open;
@@ -12,14 +12,13 @@ use nccl_pipe::program::exit::Exit;
 use nccl_pipe::program::on_stall;
 use nccl_pipe::program::output_file;
 use nccl_pipe::program::ras_printer::RasPrinter;
-use nccl_pipe::program::screen::Screen;
+use nccl_pipe::program::watch_screen::WatchScreen;
 use nccl_pipe::report::Report;
 use nccl_pipe::report::progress::Progress;
 use nccl_pipe::source::GrowingFiles;
 use nccl_pipe::stages::check::CheckSummary;
 use nccl_pipe::stages::check::answer::findings_text::{ShownFindings, write_findings_text};
 use nccl_pipe::stages::check::kind::Kind;
-use nccl_pipe::stages::watch::page::{PageView, WatchHistory, WatchPage, draw_page};
 use nccl_pipe::stages::watch::processes::ALL_ENDED;
 use nccl_pipe::stages::watch::ras::{RasAddress, RasOptions, watch_ras};
 use nccl_pipe::stages::watch::run::{Options, WatchEnd, WatchListener, run_watch};
@@ -239,91 +238,6 @@ fn watch_ras_of_job(cli: Cli, address: &str) -> anyhow::Result<Exit> {
 
 /// How often metrics are written while nothing moves.
 const METRICS_INTERVAL: Duration = Duration::from_secs(5);
-
-/// How often a page is drawn while nothing happens: its times run on.
-const IDLE_REDRAW_INTERVAL: Duration = Duration::from_millis(500);
-
-/// How often at most, while much happens.
-const MIN_REDRAW_INTERVAL: Duration = Duration::from_millis(100);
-
-/// The page on the terminal.
-struct WatchScreen {
-    screen: Screen,
-    told: WatchHistory,
-    name: String,
-    /// Inputs that did not exist when the page was drawn last.
-    missing: Vec<PathBuf>,
-    view: PageView,
-    drawn: Option<Instant>,
-    /// Something happened since.
-    is_old: bool,
-}
-
-impl WatchScreen {
-    fn new(files: &[PathBuf], has_pipe: bool) -> anyhow::Result<WatchScreen> {
-        let name = match files {
-            [] => "a pipe".to_owned(),
-            [one] => one.display().to_string(),
-            many => format!("{} inputs", many.len()),
-        };
-        let screen = Screen::take_terminal(!has_pipe);
-        let screen =
-            screen.context("cannot show a page on this terminal (--plain writes lines)")?;
-        Ok(WatchScreen {
-            screen,
-            told: WatchHistory::default(),
-            name,
-            missing: files.to_vec(),
-            view: PageView::default(),
-            drawn: None,
-            is_old: true,
-        })
-    }
-
-    fn draw_page(&mut self, watch: &JobWatch<'_>, found: Option<&CheckSummary>) -> Result<()> {
-        let WatchScreen {
-            screen,
-            told,
-            name,
-            missing,
-            view,
-            ..
-        } = self;
-        missing.retain(|path| path.as_os_str() != "-" && !path.exists());
-        let name = match &missing[..] {
-            [] => name.clone(),
-            [one] => format!("{} does not exist yet", one.display()),
-            some => format!("{name}: {} do not exist yet", some.len()),
-        };
-        let now = Instant::now();
-        let mut page = WatchPage {
-            watch,
-            told,
-            found,
-            name: &name,
-            view,
-            now,
-        };
-        screen
-            .draw_page(|frame| draw_page(&mut page, frame))
-            .map_err(Error::Output)?;
-        self.drawn = Some(now);
-        self.is_old = false;
-        Ok(())
-    }
-
-    fn redraw_if_due(&mut self, watch: &JobWatch<'_>, found: Option<&CheckSummary>) -> Result<()> {
-        let wait = if self.is_old {
-            MIN_REDRAW_INTERVAL
-        } else {
-            IDLE_REDRAW_INTERVAL
-        };
-        match self.drawn {
-            Some(drawn) if drawn.elapsed() < wait => Ok(()),
-            _ => self.draw_page(watch, found),
-        }
-    }
-}
 
 /// Writes what happens.
 struct WatchPrinter<'a> {

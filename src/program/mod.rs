@@ -9,3 +9,4 @@ pub mod on_stall;
 pub mod output_file;
 pub mod ras_printer;
 pub mod screen;
+pub mod watch_screen;

@@ -249,7 +249,7 @@ fn the_answer_comes_before_the_table_and_after_one_that_scrolls() {
     }
     let lines = lines_of("nccl-diff captured/megatron captured/ddp-skip");
     let answer = [
-        "47 differences from A to B: job 2, communicators 6, bytes 18, calls 19; and",
+        "48 differences from A to B: job 3, communicators 6, bytes 18, calls 19; and",
         "  step_time_s: 0.1290 -> 0.02422",
         "  tflops_per_gpu: 42.70 -> 1.788",
     ];

@@ -376,7 +376,7 @@ pub(super) fn excuse_closed_connections(findings: &mut [Finding]) {
 
 impl Finding {
     /// Makes a note of it, for a reason.
-    pub(super) fn excuse(&mut self, reason: Reason) {
+    pub(in crate::stages::check) fn excuse(&mut self, reason: Reason) {
         self.severity = Severity::Note;
         self.reasons.push(reason);
     }

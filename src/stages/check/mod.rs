@@ -328,19 +328,7 @@ fn complete_findings(
 ) -> Result<()> {
     actors::name_actors(findings, &seen.found);
     evidence::resolve_evidence(findings, open)?;
-    let ends = &seen.warnings.ends;
-    let is_of_earlier_attempt =
-        |at: LineSpot| matches!(at, LineSpot::Line(at) if ends.restart_after(at).is_some());
-    for finding in findings.iter_mut().filter(|f| f.about.seq.is_some()) {
-        let first = finding.evidence.first().map(|evidence| evidence.at);
-        if finding.severity == Severity::Error && first.is_some_and(is_of_earlier_attempt) {
-            finding.excuse(Reason::StartedAgain);
-            // Ranks of a job that was ended are at different calls; other faults are faults.
-            if !finding.kind.is_stop() {
-                finding.severity = Severity::Warning;
-            }
-        }
-    }
+    log::earlier_attempts::excuse_earlier_attempts(findings, &seen.warnings.ends);
     words::write_texts(findings);
     log::job_stage::note_stages(findings, seen);
     known_bugs::note_known_bugs(findings, seen.net.nccl_versions());

@@ -223,8 +223,8 @@ fn the_ending_of_a_file_names_its_format() {
     assert!(written("nccl-report", "page.md").starts_with("## "));
     assert!(written("nccl-report", "page.HTML").starts_with("<!doctype html>"));
     assert!(written("nccl-check", "found.xml").starts_with("<?xml"));
-    // The lines of a log have no format, and other endings mean nothing.
-    let lines = written("nccl-steps --steps 12", "lines.jsonl");
+    // The lines of a log are a text, and other endings mean nothing.
+    let lines = written("nccl-steps --steps 12", "lines.txt");
     assert_eq!(written("nccl-steps --steps 12", "lines.log"), lines);
     assert!(written("nccl-hist", "rows.2026-11-26").starts_with("op,bucket,"));
     for (command, says) in [
@@ -233,6 +233,10 @@ fn the_ending_of_a_file_names_its_format() {
             "does not write .parquet; it writes .csv, .tsv, .jsonl, .json",
         ),
         ("nccl-hist -o x.csv.gz", "does not write .gz"),
+        (
+            "nccl-steps --steps 12 -o x.jsonl",
+            "name a file of text (.txt, .log)",
+        ),
         ("nccl-comms -o x.html", "nccl-comms does not write .html"),
         (
             "nccl-hist -o x.json -f csv",

@@ -4,13 +4,20 @@ use crate::stages::check::finding::{Finding, JobStage, LineSpot, Severity};
 use crate::stages::check::walk::CheckGathered;
 use crate::stages::net::net_stage::FirstReportLine;
 
-/// Gives every error its stage, if the lines of its input before its first line show it.
+/// Gives every error its stage, if the lines of its input before its first line show it, and findings on calls the step
+/// that its line is in: ranks that run ahead of the step lines are further than that.
 pub(crate) fn note_stages(findings: &mut [Finding], seen: &CheckGathered) {
     let setups = SetupSpots::new(seen);
     let mut inputs = seen.inputs.iter();
     let has_steps = inputs.any(|input| input.last_step_number().is_some());
     for finding in findings {
         let first = finding.evidence.first().map(|evidence| evidence.at);
+        if let (Some(_), None, Some(LineSpot::Line(at))) =
+            (finding.about.seq, finding.about.step, first)
+        {
+            let input = seen.inputs.get(at.input as usize);
+            finding.about.step = input.and_then(|input| input.step_at_line(at.line));
+        }
         if let (Severity::Error, None, Some(LineSpot::Line(at))) =
             (finding.severity, finding.about.stage, first)
         {

@@ -1,5 +1,6 @@
 //! How the log is: whether it is whole, which jobs it holds and how they ended.
 
+pub(super) mod earlier_attempts;
 pub(super) mod first_failure;
 mod job_done;
 pub(super) mod job_end_lines;

@@ -162,6 +162,16 @@ impl WalkedInput {
         before.next().map(|step| step.step).or_else(old)
     }
 
+    /// The step that a line is in, if it is one of those that are looked at.
+    pub(crate) fn step_at_line(&self, line: u64) -> Option<u64> {
+        let gap = self
+            .marks
+            .as_slice()
+            .partition_point(|mark| mark.line < line);
+        let gap = gap.checked_sub(self.old.since.gap)?;
+        self.timeline.step_of(gap).map(|step| step.step)
+    }
+
     /// The first line at which the step number falls, and the step line before it.
     pub(crate) fn first_step_fall(&self) -> Option<Vec<u64>> {
         if let Some(fall) = self.old.fall {
