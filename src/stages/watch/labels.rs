@@ -89,17 +89,14 @@ fn find_labels(paths: &[PathBuf], read: &Read) -> Option<KnownComms> {
         communicators::read_communicators(&origins, read, &mut report, &ByteProgressBar::default())
             .ok()?;
     let known = |communicator: &communicators::MergedCommunicator| {
-        let label = &communicator.label;
         let Named::Id(id, _) = communicator.key else {
             return None;
         };
-        let unsure = if label.high { "" } else { "?" };
-        let name = || format!("{}{unsure}", label.of.name());
         let sides = communicator.sides.iter();
         let ranks =
             sides.filter_map(|&at| Some((found.sides[at].rank?, found.job_rank_of_side(at)?)));
         let of = KnownComm {
-            label: label.is_known().then(name).unwrap_or_default(),
+            label: communicator.label.describe().unwrap_or_default(),
             job_ranks: ranks.collect(),
         };
         Some((id, of))

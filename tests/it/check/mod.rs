@@ -289,7 +289,7 @@ const REAL: [(&str, &str, &str, &str, &str); 10] = [
         "p2p_missing_counterpart",
         "0",
         "",
-        "a Send of rank 1 (vm:2674, its rank 0) is missing",
+        "rank 1 (vm:2674, its rank 0) lacks a Send",
     ),
     (
         "tp-count",

@@ -137,9 +137,9 @@ impl RankNames<'_> {
         let id = id.or_else(|| of.sides.first().map(address));
         let id = id.unwrap_or_default();
         let ranks = of.nranks.unwrap_or(0);
-        match of.label.of.name() {
-            "unknown" => format!("{id} ({ranks} ranks)"),
-            label => format!("{id} ({label}, {ranks} ranks)"),
+        match of.label.describe() {
+            None => format!("{id} ({ranks} ranks)"),
+            Some(label) => format!("{id} ({label}, {ranks} ranks)"),
         }
     }
 }

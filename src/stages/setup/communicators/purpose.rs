@@ -18,6 +18,13 @@ impl PurposeLabel {
     pub(crate) fn is_known(&self) -> bool {
         self.of != CommunicatorPurpose::Unknown
     }
+
+    /// `tensor`, or `tensor?` where that is unsure; `None` where nothing is known.
+    pub(crate) fn describe(&self) -> Option<String> {
+        let unsure = if self.high { "" } else { "?" };
+        self.is_known()
+            .then(|| format!("{}{unsure}", self.of.name()))
+    }
 }
 
 /// Purpose of a communicator.

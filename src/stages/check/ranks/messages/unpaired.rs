@@ -40,6 +40,11 @@ pub(super) fn report_unpaired(
         Some(_) => Confidence::High,
         None => Confidence::Medium,
     };
+    let is_receiver = who.is_some_and(|who| who.side == pair.to.side);
+    let calls = match is_receiver {
+        true => [received, sent],
+        false => [sent, received],
+    };
     Some(Finding {
         about: match who {
             Some(who) => names.about_call(who, pair.communicator, seq),
@@ -51,7 +56,7 @@ pub(super) fn report_unpaired(
         },
         why: before + why,
         advice: UNFIT_MESSAGE_ADVICE.to_owned(),
-        evidence: sent.into_iter().chain(received).map(show_call).collect(),
+        evidence: calls.into_iter().flatten().map(show_call).collect(),
         ..Finding::of_kind(kind, sure, says)
     })
 }
@@ -124,14 +129,14 @@ fn describe_missing_call<'p>(
     MessageVerdict {
         kind: Kind::P2pMissingCounterpart,
         says: format!(
-            "communicator {}: {} sends {} to {}, which receives {}: a {what} of {} is missing, \
-             message {seq} or an equal one before it",
+            "{} lacks a {what}, message {seq} or an equal one before it, on communicator {}: {} sends {} to {}, \
+             which receives {}",
+            names.describe_member(lacks),
             names.describe_communicator(pair.communicator),
             names.describe_member(&pair.from),
             number_of_times(pair.sent),
             names.describe_member(&pair.to),
-            number_of_times(pair.received),
-            names.describe_member(lacks)
+            number_of_times(pair.received)
         ),
         who: Some(lacks),
         why: "",

@@ -239,11 +239,11 @@ fn describe_extra_or_missing(
     if odds.len() == 1 && first.has_additional_call(case) {
         let who = *first.side_ahead();
         let rank = names.describe_member(&who);
-        let says = format!("{each}: {rank} made one {more} too many, message {seq} or one before");
+        let says = format!("{rank} made one {more} too many, message {seq} or one before: {each}");
         return Some((Some(who), says));
     }
     let rank = names.describe_member(first.side_behind());
-    let says = format!("{each}: a {less} of {rank} is missing, message {seq} or one before");
+    let says = format!("{rank} lacks a {less}, message {seq} or one before: {each}");
     Some((None, says))
 }
 
