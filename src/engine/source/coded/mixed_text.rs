@@ -9,9 +9,6 @@ use std::io::{self, Read};
 /// Begins a text, and is no letter of it.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// The unit of a line end with its bytes in the wrong order: Unicode has no such letter.
-const SWAPPED_LINE_END: u16 = 0x0a00;
-
 /// Which byte of a unit of UTF-16 comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ByteOrder {
@@ -97,7 +94,9 @@ impl<R: Read> MixedText<R> {
     fn take_utf16(&mut self, raw: &[u8]) -> (usize, Option<bool>) {
         let (mut run, mut has_line_end, mut at) = (0, false, 0);
         for unit in raw.chunks_exact(2) {
-            if self.order.read_unit(unit) == SWAPPED_LINE_END {
+            // Unicode has no such letter.
+            let is_swapped_line_end = self.order.read_unit(unit) == u16::from(b'\n').swap_bytes();
+            if is_swapped_line_end {
                 // The second byte begins a letter: the line end, or the one after it.
                 self.decode_units(&raw[..at]);
                 let what = "a byte of the UTF-16 text is lost: the line with it is unreadable";
