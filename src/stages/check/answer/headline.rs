@@ -55,8 +55,12 @@ impl CheckSummary {
 
     fn describe_worst(&self, finding: &Finding) -> String {
         let mut clause = first_clause(&finding.says).to_owned();
+        let mut after = clause
+            .match_indices("step ")
+            .map(|(at, word)| at + word.len());
+        let names_step = after.any(|at| clause[at..].starts_with(|c: char| c.is_ascii_digit()));
         if let Some(JobStage::AfterStep(step)) = finding.about.stage
-            && !clause.contains(" step")
+            && !names_step
         {
             clause += &format!(", after step {step}");
         }
