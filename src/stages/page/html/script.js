@@ -144,9 +144,14 @@ for (const plot of document.querySelectorAll("svg.calls")) {
   const figure = plot.parentElement;
   const names = [...plot.children].filter((one) => one.tagName === "text");
   const ends = names.map((one) => [Number(one.getAttribute("x")), one.getComputedTextLength()]);
-  plot.append(...names);
+  const behind = document.createElementNS(plot.namespaceURI, "rect");
+  behind.setAttribute("class", "paper");
+  behind.setAttribute("width", 8 + Math.max(...ends.map(([, length]) => length)));
+  behind.setAttribute("height", "100%");
+  plot.append(behind, ...names);
   figure.addEventListener("scroll", () => {
     const shift = figure.scrollLeft * plot.viewBox.baseVal.width / plot.clientWidth;
+    behind.setAttribute("x", shift);
     names.forEach((one, at) => one.setAttribute("x", Math.max(ends[at][0], shift + ends[at][1] + 4)));
   });
   const box = (inner.querySelector(".gone") ?? inner.querySelector(".unmet"))?.getBoundingClientRect();
