@@ -20,6 +20,7 @@ use crate::stages::check::finding::{Finding, Severity};
 use crate::stages::check::ranks::names::RankNames;
 use crate::stages::check::walk::CheckGathered;
 use crate::stages::communicators::JobGpu;
+use crate::stages::page::limits::LAST_CALLS_PER_RANK;
 use std::collections::BTreeMap;
 use tail::{CallWords, SideCalls, TailCall};
 use unmet::UnmetCalls;
@@ -93,6 +94,17 @@ struct RankTail {
     unmet: Option<usize>,
 }
 
+impl RankTail {
+    /// Keeps as many calls as are drawn: the last ones, and those around the one that it waits in.
+    fn keep_drawn_calls(&mut self) {
+        let last = self.calls.len().saturating_sub(LAST_CALLS_PER_RANK);
+        let before = |at: usize| at.saturating_sub(LAST_CALLS_PER_RANK / 2);
+        let first = self.unmet.map_or(last, |at| before(at).min(last));
+        self.calls.drain(..first);
+        self.unmet = self.unmet.map(|at| at - first);
+    }
+}
+
 /// Gathers the last calls of all ranks; `None` where calls of fewer than two ranks are known.
 pub(super) fn gather_last_calls(seen: &CheckGathered, checked: &CheckSummary) -> Option<LastCalls> {
     let counted = &seen.counted.as_ref()?.pairs.as_ref()?.0;
@@ -120,10 +132,11 @@ pub(super) fn gather_last_calls(seen: &CheckGathered, checked: &CheckSummary) ->
     }
     ranks.sort_by_key(|rank| (rank.rank.unwrap_or(u32::MAX), rank.gpu));
     let unmet = UnmetCalls::compare_calls(&sides, ranks.iter().flat_map(|rank| &rank.calls));
-    if !errors.is_empty() {
-        for rank in &mut ranks {
+    for rank in &mut ranks {
+        if !errors.is_empty() {
             rank.unmet = rank.calls.iter().position(|call| unmet.is_unmet(call));
         }
+        rank.keep_drawn_calls();
     }
     let words = CallWords::new(counted);
     let rows = rows::RowBuilder {
@@ -139,7 +152,9 @@ pub(super) fn gather_last_calls(seen: &CheckGathered, checked: &CheckSummary) ->
             &ranks,
             &sides,
             &words,
-            layout.iter_waits().map(|(_, call, column)| (call, column)),
+            layout
+                .iter_waits()
+                .map(|(_, call, from_end)| (call, from_end)),
         ),
         left_out: ranks.len() - drawn.ranks.len(),
         ..drawn

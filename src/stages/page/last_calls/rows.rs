@@ -28,17 +28,24 @@ pub(super) struct RowLayout<'r> {
     /// The column of each call, from the last one.
     from_end: Vec<Vec<usize>>,
     columns: usize,
+    /// Columns at the end that are not drawn.
+    skipped: usize,
 }
 
 impl RowLayout<'_> {
-    /// Returns the calls that drawn ranks wait in, with their columns.
+    /// Returns the calls that drawn ranks wait in, with their columns from the last one.
     pub(super) fn iter_waits(&self) -> impl Iterator<Item = (&RankTail, &TailCall, usize)> {
         let rows = self.ranks.iter().zip(&self.from_end);
         rows.filter_map(|(rank, from_end)| {
             let at = rank.unmet?;
-            let column = self.columns.checked_sub(from_end[at] + 1)?;
-            Some((*rank, &rank.calls[at], column))
+            Some((*rank, &rank.calls[at], from_end[at]))
         })
+    }
+
+    /// The drawn column of a place from the end.
+    fn column_of(&self, from_end: usize) -> Option<usize> {
+        let shown = from_end.checked_sub(self.skipped)?;
+        self.columns.checked_sub(shown + 1)
     }
 }
 
@@ -65,10 +72,16 @@ impl RowBuilder<'_> {
             }
         }
         let from_end = place_from_end(&calls, missing);
+        // The calls that ranks wait in may be long before the last ones that they enqueued.
+        let waits = ranks.iter().zip(&from_end);
+        let first = waits.filter_map(|(rank, from_end)| Some(from_end[rank.unmet?]));
+        let first = first.max().unwrap_or(0) + MIN_MARKED_CALLS;
+        let skipped = first.saturating_sub(MAX_CALL_COLUMNS);
         RowLayout {
-            columns: choose_columns(&ranks, &from_end),
+            columns: choose_columns(&ranks, &from_end, skipped),
             ranks,
             from_end,
+            skipped,
         }
     }
 
@@ -111,30 +124,36 @@ impl RowBuilder<'_> {
         let (kinds, kind_of) = self.list_kinds(&layout.ranks);
         let found = self.sides.found;
         let draw = |(rank, from_end): (&&RankTail, &Vec<usize>)| {
-            // The first calls of a rank that is far behind may not fit.
-            let is_hidden = |from_end: &&usize| **from_end >= layout.columns;
-            let hidden = from_end.iter().take_while(is_hidden).count();
-            let drawn = rank.calls.iter().zip(from_end).skip(hidden);
-            let call = |(call, from_end): (&TailCall, &usize)| DrawnCall {
-                column: layout.columns - 1 - from_end,
-                kind: kind_of.get(&call.communicator).copied().unwrap_or(0),
-                call: self.words.describe_with_peer(call, self.sides),
-                place: self.sides.describe_place(call.communicator, call.seq),
-                step: call.step,
+            let call = |(at, (call, from_end)): (usize, (&TailCall, &usize))| {
+                let drawn = DrawnCall {
+                    column: layout.column_of(*from_end)?,
+                    kind: kind_of.get(&call.communicator).copied().unwrap_or(0),
+                    call: self.words.describe_with_peer(call, self.sides),
+                    place: self.sides.describe_place(call.communicator, call.seq),
+                    step: call.step,
+                };
+                Some((at, drawn))
             };
+            let drawn = (0..).zip(rank.calls.iter().zip(from_end));
+            let drawn: Vec<(usize, DrawnCall)> = drawn.filter_map(call).collect();
             let host = &found.processes[rank.gpu.0 as usize].host;
             RankRow {
                 name: name_rank(rank, found),
                 host: String::from_utf8_lossy(host).into_owned(),
                 mark: rank.mark,
-                calls: drawn.map(call).collect(),
-                unmet: rank.unmet.and_then(|at| at.checked_sub(hidden)),
+                unmet: rank
+                    .unmet
+                    .and_then(|unmet| drawn.iter().position(|(at, _)| *at == unmet)),
+                calls: drawn.into_iter().map(|(_, call)| call).collect(),
                 ..RankRow::default()
             }
         };
         let rows = layout.ranks.iter().zip(&layout.from_end);
         let mut rows: Vec<RankRow> = rows.map(draw).collect();
-        for (rank, call, column) in layout.iter_waits() {
+        for (rank, call, from_end) in layout.iter_waits() {
+            let Some(column) = layout.column_of(from_end) else {
+                continue;
+            };
             let place = self.sides.describe_place(call.communicator, call.seq);
             let what = self.words.describe_with_peer(call, self.sides);
             let text = match call.way {
@@ -201,7 +220,7 @@ impl RowBuilder<'_> {
 }
 
 /// Returns the number of columns: as many as two ranks reach, and some calls of each rank that an error names.
-fn choose_columns(ranks: &[&RankTail], from_end: &[Vec<usize>]) -> usize {
+fn choose_columns(ranks: &[&RankTail], from_end: &[Vec<usize>], skipped: usize) -> usize {
     let mut rows_of_column: BTreeMap<usize, usize> = BTreeMap::new();
     for &column in from_end.iter().flatten() {
         *rows_of_column.entry(column).or_default() += 1;
@@ -218,5 +237,6 @@ fn choose_columns(ranks: &[&RankTail], from_end: &[Vec<usize>]) -> usize {
         .into_iter()
         .chain(marked)
         .max();
-    (last.copied().unwrap_or(0) + 1).min(MAX_CALL_COLUMNS)
+    let last = last.copied().unwrap_or(0) + 1;
+    last.saturating_sub(skipped).clamp(1, MAX_CALL_COLUMNS)
 }

@@ -7,7 +7,6 @@ use crate::stages::check::streams::CallStreams;
 use crate::stages::check::streams::last_steps::{SteppedCall, list_stepped_calls};
 use crate::stages::check::walk::CheckGathered;
 use crate::stages::communicators::{CommunicatorsSummary, JobGpu, gpu_of_side};
-use crate::stages::page::limits::LAST_CALLS_PER_RANK;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
@@ -123,16 +122,14 @@ impl<'a> SideCalls<'a> {
                 continue;
             };
             let calls = ranks.entry(self.gpu_of(place.side)).or_default();
-            if calls.len() < LAST_CALLS_PER_RANK {
-                calls.push(TailCall {
-                    communicator: place.communicator,
-                    side: place.side,
-                    way,
-                    seq: call.seq,
-                    mark: call.mark,
-                    step,
-                });
-            }
+            calls.push(TailCall {
+                communicator: place.communicator,
+                side: place.side,
+                way,
+                seq: call.seq,
+                mark: call.mark,
+                step,
+            });
         }
         ranks.values_mut().for_each(|calls| calls.reverse());
         ranks

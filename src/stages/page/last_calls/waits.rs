@@ -5,12 +5,14 @@ use super::{CommunicatorGroup, RankTail};
 use crate::stages::check::ranks::names::describe_process;
 use crate::stages::check::wording::{list_names, rank_ranges};
 use crate::stages::communicators::CommunicatorsSummary;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Calls by communicator and number, and the ranks that wait in them.
 type Waiters<'r> = (BTreeSet<(usize, u64)>, Vec<&'r RankTail>);
 
-/// Groups the ranks by the call that they wait in; `drawn` are calls with their columns, which give the order.
+/// Groups the ranks by the call that they wait in; `drawn` are calls with their columns from the end, which
+/// give the order.
 pub(super) fn list_waits<'c>(
     ranks: &[RankTail],
     sides: &SideCalls<'_>,
@@ -33,7 +35,7 @@ pub(super) fn list_waits<'c>(
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by_key(|(_, (calls, who))| {
         let columns = calls.iter().filter_map(|call| columns.get(call));
-        (columns.min().copied().unwrap_or(usize::MAX), who.len())
+        (Reverse(columns.max().copied().unwrap_or(0)), who.len())
     });
     let mut list = Vec::new();
     for ((call, label, nranks), (calls, who)) in groups {
