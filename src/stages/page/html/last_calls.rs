@@ -51,13 +51,19 @@ pub(super) fn write_last_calls(last: &LastCalls, out: &mut String) {
 /// Writes the ranks that stopped, and the calls that others wait in.
 fn write_waits(last: &LastCalls, out: &mut String) {
     for rank in last.ranks.iter().filter(|rank| rank.mark.is_some()) {
-        let call = rank.calls.last().map(describe_call).unwrap_or_default();
+        let call = rank.last.as_ref().map(DrawnCall::describe);
         let _ = writeln!(
             out,
             "<p><strong>{} {}</strong>; its last call: {}.</p>",
             escaped(&rank.name),
             rank.mark.unwrap_or_default(),
-            escaped(&call)
+            escaped(&call.unwrap_or_default())
+        );
+    }
+    if last.is_ahead {
+        out.push_str(
+            "<p>These calls do not show where the job hangs: a call is logged when its host enqueues it, and the hosts \
+             ran ahead of their GPUs.</p>\n",
         );
     }
     if last.waits.is_empty() {
@@ -75,12 +81,6 @@ fn write_waits(last: &LastCalls, out: &mut String) {
         let _ = write!(out, "<li>... {more}</li>");
     }
     out.push_str("</ul>\n");
-}
-
-/// `AllReduce of 1 fp32 sum, call 16 of 0x5aa5 (world, 64 ranks), step 5`.
-fn describe_call(call: &DrawnCall) -> String {
-    let step = call.step.map(|step| format!(", step {step}"));
-    format!("{}, {}{}", call.call, call.place, step.unwrap_or_default())
 }
 
 /// The picture, its sizes and colours.
@@ -120,7 +120,7 @@ impl<'a> CallsPicture<'a> {
                 "<li><b style=\"background:var(--{class})\">{letter}</b> {text}</li>"
             );
         }
-        if self.last.is_stuck {
+        if self.last.ranks.iter().any(|rank| rank.unmet.is_some()) {
             out.push_str(
                 "<li><b class=\"unmet\"></b> first call that not all members have made alike</li>\
                  <li><b class=\"behind\"></b> calls after it</li>",
@@ -233,7 +233,7 @@ impl<'a> CallsPicture<'a> {
                 Some(std::cmp::Ordering::Greater) => " behind",
                 _ => "",
             };
-            let text = escaped(&format!("{}: {}", rank.name, describe_call(call)));
+            let text = escaped(&format!("{}: {}", rank.name, call.describe()));
             let _ = writeln!(
                 out,
                 "<rect class=\"{class}{state}\" x=\"{x:.2}\" y=\"1\" width=\"{wide:.2}\" height=\"{high}\">\
@@ -282,7 +282,7 @@ fn choose_letters(labels: &[&str]) -> Vec<char> {
 /// Returns the cells of a rank's row in the table.
 fn list_cells(last: &LastCalls, rank: &RankRow) -> [String; 5] {
     let words = |call: &DrawnCall| format!("{}, {}", call.call, call.place);
-    let made = rank.calls.last();
+    let made = rank.last.as_ref();
     let unmet = rank.unmet.filter(|_| last.is_stuck);
     let unmet = unmet.and_then(|at| rank.calls.get(at));
     [

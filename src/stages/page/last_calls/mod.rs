@@ -21,7 +21,7 @@ use crate::stages::check::ranks::names::RankNames;
 use crate::stages::check::walk::CheckGathered;
 use crate::stages::communicators::JobGpu;
 use crate::stages::page::limits::LAST_CALLS_PER_RANK;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tail::{CallWords, SideCalls, TailCall};
 use unmet::UnmetCalls;
 
@@ -40,6 +40,8 @@ pub struct LastCalls {
     pub is_stuck: bool,
     /// Calls that ranks wait in, in the order of their columns: the call, and the ranks.
     pub waits: Vec<(String, String)>,
+    /// Ranks lack calls of others, and none of them is one that an error names: hosts ran ahead of their GPUs.
+    pub is_ahead: bool,
 }
 
 /// Communicators of one purpose and size.
@@ -62,8 +64,10 @@ pub struct RankRow {
     pub host: String,
     /// `stopped`, `failed`, `differs` or `error`, where an error names it.
     pub mark: Option<&'static str>,
-    /// Its last calls.
+    /// Its last calls, as far as they are drawn.
     pub calls: Vec<DrawnCall>,
+    /// The last of all.
+    pub last: Option<DrawnCall>,
     /// The first of them that not all members have made alike.
     pub unmet: Option<usize>,
     /// Calls in which drawn ranks wait for it: the column, and the call.
@@ -83,6 +87,14 @@ pub struct DrawnCall {
     pub place: String,
     /// The trainer's step.
     pub step: Option<u64>,
+}
+
+impl DrawnCall {
+    /// `AllReduce of 1 fp32 sum, call 16 of 0x5aa5 (world, 64 ranks), step 5`.
+    pub fn describe(&self) -> String {
+        let step = self.step.map(|step| format!(", step {step}"));
+        format!("{}, {}{}", self.call, self.place, step.unwrap_or_default())
+    }
 }
 
 /// A rank and its last calls.
@@ -133,10 +145,15 @@ pub(super) fn gather_last_calls(seen: &CheckGathered, checked: &CheckSummary) ->
     ranks.sort_by_key(|rank| (rank.rank.unwrap_or(u32::MAX), rank.gpu));
     let unmet = UnmetCalls::compare_calls(&sides, ranks.iter().flat_map(|rank| &rank.calls));
     for rank in &mut ranks {
-        if !errors.is_empty() {
+        // One that stopped waits for nobody.
+        if !errors.is_empty() && !matches!(rank.mark, Some("stopped" | "failed")) {
             rank.unmet = rank.calls.iter().position(|call| unmet.is_unmet(call));
         }
         rank.keep_drawn_calls();
+    }
+    let is_ahead = lacks_named_ranks(&ranks, &unmet, &sides);
+    if is_ahead {
+        ranks.iter_mut().for_each(|rank| rank.unmet = None);
     }
     let words = CallWords::new(counted);
     let rows = rows::RowBuilder {
@@ -147,6 +164,7 @@ pub(super) fn gather_last_calls(seen: &CheckGathered, checked: &CheckSummary) ->
     let layout = rows.place_calls(&ranks);
     let drawn = rows.draw_rows(&layout);
     Some(LastCalls {
+        is_ahead,
         is_stuck: !errors.is_empty(),
         waits: waits::list_waits(
             &ranks,
@@ -159,6 +177,16 @@ pub(super) fn gather_last_calls(seen: &CheckGathered, checked: &CheckSummary) ->
         left_out: ranks.len() - drawn.ranks.len(),
         ..drawn
     })
+}
+
+/// True if errors name ranks, and calls of others are missing, but none of these ranks lacks one or made one that differs.
+fn lacks_named_ranks(ranks: &[RankTail], unmet: &UnmetCalls<'_>, sides: &SideCalls<'_>) -> bool {
+    let waited = ranks.iter().filter_map(|rank| rank.calls.get(rank.unmet?));
+    let absent = waited.flat_map(|call| unmet.list_absent_sides(call));
+    let absent: BTreeSet<JobGpu> = absent.map(|side| sides.gpu_of(side)).collect();
+    let mut named = ranks.iter().filter(|rank| rank.mark.is_some()).peekable();
+    let is_any = named.peek().is_some() && ranks.iter().any(|rank| rank.unmet.is_some());
+    is_any && named.all(|rank| rank.unmet.is_none() && !absent.contains(&rank.gpu))
 }
 
 /// Returns the word for a rank that an error names.

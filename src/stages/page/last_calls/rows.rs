@@ -85,10 +85,17 @@ impl RowBuilder<'_> {
         }
     }
 
-    /// Lists the rows of the ranks that have not made their part of a call.
+    /// Lists the rows of the ranks that have not made their part of a call: of those that errors name, if they name any,
+    /// since the hosts of others stop later for that reason.
     fn list_absent_rows(&self, ranks: &[&RankTail], call: &TailCall) -> Vec<usize> {
         let absent = self.unmet.list_absent_sides(call).into_iter();
-        let row = |gpu: JobGpu| ranks.iter().position(|rank| rank.gpu == gpu);
+        let has_named = ranks.iter().any(|rank| rank.mark.is_some());
+        let is_shown = |rank: &RankTail| rank.mark.is_some() || !has_named;
+        let row = |gpu| {
+            ranks
+                .iter()
+                .position(|rank| rank.gpu == gpu && is_shown(rank))
+        };
         absent
             .filter_map(|side| row(self.sides.gpu_of(side)))
             .collect()
@@ -124,15 +131,15 @@ impl RowBuilder<'_> {
         let (kinds, kind_of) = self.list_kinds(&layout.ranks);
         let found = self.sides.found;
         let draw = |(rank, from_end): (&&RankTail, &Vec<usize>)| {
+            let drawn_at = |call: &TailCall, column| DrawnCall {
+                column,
+                kind: kind_of.get(&call.communicator).copied().unwrap_or(0),
+                call: self.words.describe_with_peer(call, self.sides),
+                place: self.sides.describe_place(call.communicator, call.seq),
+                step: call.step,
+            };
             let call = |(at, (call, from_end)): (usize, (&TailCall, &usize))| {
-                let drawn = DrawnCall {
-                    column: layout.column_of(*from_end)?,
-                    kind: kind_of.get(&call.communicator).copied().unwrap_or(0),
-                    call: self.words.describe_with_peer(call, self.sides),
-                    place: self.sides.describe_place(call.communicator, call.seq),
-                    step: call.step,
-                };
-                Some((at, drawn))
+                Some((at, drawn_at(call, layout.column_of(*from_end)?)))
             };
             let drawn = (0..).zip(rank.calls.iter().zip(from_end));
             let drawn: Vec<(usize, DrawnCall)> = drawn.filter_map(call).collect();
@@ -145,6 +152,7 @@ impl RowBuilder<'_> {
                     .unmet
                     .and_then(|unmet| drawn.iter().position(|(at, _)| *at == unmet)),
                 calls: drawn.into_iter().map(|(_, call)| call).collect(),
+                last: rank.calls.last().map(|call| drawn_at(call, layout.columns)),
                 ..RankRow::default()
             }
         };
