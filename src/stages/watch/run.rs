@@ -135,9 +135,13 @@ impl OutlivingListener<'_> {
     ) -> Result<(CheckSummary, Option<StallAt>)> {
         if !watch.has_grown() {
             let mut found = self.check_logs(log, follow, watch, JobLiveness::Unknown)?;
+            let is_open = found.unjudged.iter().any(|of| of.is_of_last_calls);
             if !found.is_wrong() {
                 let stalled = self.check_logs(log, follow, watch, JobLiveness::Stalled)?;
-                found.if_running = stalled.is_wrong().then(|| stalled.answer().sentence);
+                found.if_running = match stalled.is_wrong() {
+                    true => Some(stalled.answer().sentence),
+                    false => is_open.then(|| "no rank differs as one that stopped does".to_owned()),
+                };
             }
             return Ok((found, None));
         }

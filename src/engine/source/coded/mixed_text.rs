@@ -89,7 +89,8 @@ impl<R: Read> MixedText<R> {
     }
 
     /// Decodes UTF-16 up to where text of one byte for each letter begins: letters of UTF-16 whose both bytes are ASCII are
-    /// rare one after another. Where a byte is lost, line ends have their bytes in the wrong order, which is no letter.
+    /// rare one after another. Where a byte is lost, line ends have their bytes in the wrong order: Unicode lacks that
+    /// letter.
     /// Returns how much was taken, and whether UTF-16 follows; `None` where more must be read.
     fn take_utf16(&mut self, raw: &[u8]) -> (usize, Option<bool>) {
         let (mut run, mut has_line_end, mut at) = (0, false, 0);

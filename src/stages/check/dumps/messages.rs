@@ -45,8 +45,8 @@ impl UnmatchedCall<'_> {
 }
 
 impl<'d> GroupDumpCalls<'d> {
-    /// Iterates over the sends and receives of each member, in the order in which it made them; not over those whose peer
-    /// is no member.
+    /// Iterates over the sends and receives of each member, in the order in which it made them; messages to ranks
+    /// outside the group are left out.
     pub(super) fn iter_messages(&self) -> impl Iterator<Item = UnmatchedCall<'d>> {
         let all = self.messages.iter();
         let all = all.flat_map(|(&rank, calls)| calls.iter().map(move |&entry| (rank, entry)));
