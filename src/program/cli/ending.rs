@@ -87,12 +87,6 @@ pub(super) fn format_of_output(
     }
 }
 
-/// True if the name of the output file is that of a text.
-pub(super) fn is_text_ending(matches: &ArgMatches) -> bool {
-    let output = matches.try_get_one::<PathBuf>("output").ok().flatten();
-    output.is_some_and(|path| path.extension().is_some_and(|ending| ending == "txt"))
-}
-
 /// True if an option takes this value.
 fn has_value(format: &Arg, name: &str) -> bool {
     let values = format.get_possible_values();

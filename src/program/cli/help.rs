@@ -2,7 +2,7 @@
 //! (`-h`) that fits a terminal.
 
 use super::GenerateWhat;
-use super::ending::{format_of_output, is_text_ending};
+use super::ending::format_of_output;
 use crate::program::man;
 use anyhow::{Context, bail};
 use clap::builder::EnumValueParser;
@@ -70,11 +70,11 @@ fn match_args(command: &Command) -> anyhow::Result<Option<ArgMatches>> {
     }
     if let Some(format) = format_of_output(&command, &matches)? {
         let mut args: Vec<OsString> = std::env::args_os().collect();
-        args.splice(1..1, ["--format".into(), format.into()]);
+        args.splice(1..1, ["--format".into(), format.clone().into()]);
         // Where no format can be asked for, lines of text are written, as by nccl-steps.
         matches = match command.clone().try_get_matches_from(args) {
             Ok(matches) => matches,
-            Err(_) if is_text_ending(&matches) => matches,
+            Err(_) if format == "table" || format == "text" => matches,
             Err(_) => bail!(
                 "-o: {} writes lines of text with these options: name a file of text (.txt, .log)",
                 command.get_name()

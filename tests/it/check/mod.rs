@@ -21,7 +21,7 @@ mod who;
 
 use crate::check::recorded::{partings, sends};
 use crate::real::captured::truth;
-use crate::support::{Csv, captured, captured_logs, run};
+use crate::support::{Csv, Work, captured, captured_logs, run, sh};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -299,6 +299,25 @@ const REAL: [(&str, &str, &str, &str, &str); 10] = [
         "AllReduce of 4 fp32 sum as call",
     ),
 ];
+
+/// A log to which the next run was appended still has the hang of the first.
+#[test]
+fn a_hang_is_an_error_although_another_run_follows_it() {
+    let work = Work::new();
+    let job = "--ranks 8 --nodes 1 --tp 4 --steps 6";
+    let script = format!(
+        "nccl-synth --seed 61 {job} --fault stall -o a.log && nccl-synth --seed 62 {job} -o b.log
+         cat a.log b.log > both.log; for log in a both; do nccl-check -f text $log.log | head -1; done"
+    );
+    let out = sh(work.dir(), &script);
+    let lines = out.lines();
+    assert!(
+        lines[0].starts_with("rank ") && lines[0].contains(" wait for it"),
+        "{lines:?}"
+    );
+    let who = |line: &str| line.split(')').next().unwrap().to_owned();
+    assert_eq!(who(&lines[0]), who(&lines[1]), "{lines:?}");
+}
 
 #[test]
 fn real_faults_are_found_and_real_healthy_jobs_have_none() {

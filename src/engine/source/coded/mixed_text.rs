@@ -95,7 +95,6 @@ impl<R: Read> MixedText<R> {
     fn take_utf16(&mut self, raw: &[u8]) -> (usize, Option<bool>) {
         let (mut run, mut has_line_end, mut at) = (0, false, 0);
         for unit in raw.chunks_exact(2) {
-            // Unicode has no such letter.
             let is_swapped_line_end = self.order.read_unit(unit) == u16::from(b'\n').swap_bytes();
             if is_swapped_line_end {
                 // The second byte begins a letter: the line end, or the one after it.

@@ -59,10 +59,10 @@ impl CheckSummary {
             .match_indices("step ")
             .map(|(at, word)| at + word.len());
         let names_step = after.any(|at| clause[at..].starts_with(|c: char| c.is_ascii_digit()));
-        if let Some(JobStage::AfterStep(step)) = finding.about.stage
+        if let Some(stage @ JobStage::AfterStep(_)) = finding.about.stage
             && !names_step
         {
-            clause += &format!(", after step {step}");
+            clause += &format!(", {}", stage.describe_stage());
         }
         let warnings = self.count_findings(Severity::Warning);
         match (finding.severity, self.is_empty(), warnings) {
@@ -81,10 +81,10 @@ impl CheckSummary {
         let failure = || self.findings.iter().find(|f| f.kind.is_first_failure());
         if let Some(end) = end.or_else(failure) {
             let end_clause = first_clause(&end.says);
-            let says = match self.is_empty() {
+            let parts = self.judged.list_parts().join(", ");
+            let says = match self.is_empty() || parts.is_empty() {
                 true => format!("only the job's end was judged: {end_clause}"),
                 false => {
-                    let parts = self.judged.list_parts().join(", ");
                     format!("{end_clause}; no other fault found in what this log shows: {parts}")
                 }
             };
@@ -105,7 +105,8 @@ impl CheckSummary {
                 settings(),
             );
         }
-        let not = match self.known.calls && self.judged.compared == 0 {
+        let is_compared = self.judged.compared > 0 || self.judged.has_records;
+        let not = match self.known.calls && !is_compared {
             true => "; its calls were not compared",
             false => "",
         };
@@ -123,7 +124,6 @@ impl CheckSummary {
             let later = "if the job writes nothing more, nccl-watch names the rank that the others wait for";
             return (says, Some(later.to_owned()));
         }
-        let is_compared = self.judged.compared > 0 || self.judged.has_records;
         (says, settings().filter(|_| !is_compared))
     }
 
@@ -146,7 +146,7 @@ impl CheckSummary {
         let (name, line) = super::table::evidence_place(self, finding.evidence.first()?);
         let line = line?;
         // Standard input cannot be read again.
-        if name.is_empty() || name == InputName::stdin().name() {
+        if name.is_empty() || name.starts_with('-') || name == InputName::stdin().name() {
             return None;
         }
         let file = shell_word(name);

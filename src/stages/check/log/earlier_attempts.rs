@@ -2,21 +2,30 @@
 
 use super::job_ends::JobEnds;
 use crate::stages::check::finding::{Finding, LineSpot, Reason, Severity};
+use crate::stages::check::watchdog::WatchdogRecord;
 
-/// Lowers errors about calls of an attempt that another one follows in the same input: ranks of a job that was ended
-/// are at different calls, and other faults did not end the job.
-pub(crate) fn excuse_earlier_attempts(findings: &mut [Finding], ends: &JobEnds) {
-    let is_earlier = |finding: &Finding| {
-        let first = finding.evidence.first().map(|evidence| evidence.at);
-        matches!(first, Some(LineSpot::Line(at)) if ends.restart_after(at).is_some())
+/// Excuses ranks that stopped in an attempt that another one follows in the same input, unless the watchdog reports that
+/// the attempt hung: the ranks of a job that was ended from outside are at different calls.
+pub(crate) fn excuse_earlier_attempts(
+    findings: &mut [Finding],
+    ends: &JobEnds,
+    watched: &[WatchdogRecord],
+) {
+    let is_ended = |finding: &Finding| {
+        let Some(LineSpot::Line(at)) = finding.evidence.first().map(|evidence| evidence.at) else {
+            return false;
+        };
+        let is_watched = |again| {
+            let mut here = watched.iter().filter(|one| one.at.input == at.input);
+            here.any(|one| one.at < again)
+        };
+        ends.restart_after(at)
+            .is_some_and(|again| !is_watched(again))
     };
     for finding in findings {
-        let is_error = finding.severity == Severity::Error && finding.about.seq.is_some();
-        if is_error && is_earlier(finding) {
+        let is_call = finding.kind.is_stop() && finding.about.seq.is_some();
+        if is_call && finding.severity == Severity::Error && is_ended(finding) {
             finding.excuse(Reason::StartedAgain);
-            if !finding.kind.is_stop() {
-                finding.severity = Severity::Warning;
-            }
         }
     }
 }

@@ -141,7 +141,7 @@ struct Gatherer<'o> {
     kept: Vec<Input>,
     tuning: Option<Tuning>,
     times: Option<SkewLogs>,
-    last_steps: LastCallSteps,
+    last_steps: Option<LastCallSteps>,
     asked: Option<&'o Requested>,
     steps_report: Report,
 }
@@ -287,7 +287,9 @@ impl<'o> Gatherer<'o> {
             tuning: asked.map(|_| Tuning::default()),
             times: Requested::skew_placement(asked)
                 .map(|places| SkewLogs::new(inputs, places, jobs)),
-            last_steps: LastCallSteps::default(),
+            last_steps: asked
+                .and_then(|asked| asked.whole.as_ref())
+                .map(|_| LastCallSteps::default()),
             asked,
             steps_report: Report::of_section(),
         }
@@ -358,8 +360,9 @@ impl<'o> Gatherer<'o> {
         let placed = self.gathered.end_input(&timeline, merged, None);
         self.steps_report.add_placements(placed.1.methods);
         report_step_notes(&input.name(), &timeline, &self.steps_report);
-        self.last_steps
-            .add_input(number, &speakers, &placed, &timeline);
+        if let Some(last_steps) = &mut self.last_steps {
+            last_steps.add_input(number, &speakers, &placed, &timeline);
+        }
         if let Some(times) = &mut self.times {
             times.end_input(placed, &timeline, merged);
         }
@@ -417,8 +420,8 @@ impl<'o> Gatherer<'o> {
         if let Some(placed) = &placed {
             self.steps_report.add_placements(placed.methods);
         }
-        if let Some(placed) = &placed {
-            self.last_steps.add_held(placed, &self.processes);
+        if let (Some(last_steps), Some(placed)) = (&mut self.last_steps, &placed) {
+            last_steps.add_held(placed, &self.processes);
         }
         let late_report = Report::of_section();
         let late = self
@@ -444,7 +447,7 @@ impl<'o> Gatherer<'o> {
             processes: self.processes,
             separate: merged.find_separate_jobs(),
             streams: self.streams,
-            last_steps: self.last_steps,
+            last_steps: self.last_steps.unwrap_or_default(),
             kept: self.kept,
             piped: self.piped,
             warnings: self.warnings,

@@ -88,7 +88,7 @@ pub(super) struct AbsentRank {
     rank: u32,
     /// The rank and its process.
     name: String,
-    is_silent: bool,
+    pub(super) is_silent: bool,
     /// How many ranks wait.
     waiting: usize,
 }
@@ -124,7 +124,7 @@ impl AbsentRank {
     /// The sentence that comes before those of its calls.
     pub(super) fn describe_absence(&self) -> String {
         let what = match self.is_silent {
-            true => "printed no line",
+            true => "printed no line of the watchdog",
             false => "waits in no call of any group",
         };
         let others = match self.waiting {

@@ -187,7 +187,11 @@ fn timeout_finding(
     let evidence = timeout_evidence(waited, behind.iter().filter_map(|rank| far.get(rank)));
     let odd = match group.find_silent(group_size(waited)) {
         _ if !behind.is_empty() => OddGroupRanks::Behind(behind),
-        silent if !silent.is_empty() => match absent.filter(|_| group.is_part_of_job) {
+        silent if !silent.is_empty() => match absent
+            .filter(|_| group.is_part_of_job)
+            // A group that lacks the lines of several ranks shows that more than one is missing.
+            .filter(|absent| !absent.is_silent || silent.len() == 1)
+        {
             Some(absent) => OddGroupRanks::Absent(absent),
             None => OddGroupRanks::Silent(silent, !group.is_part_of_job),
         },

@@ -62,8 +62,8 @@ fn write_waits(last: &LastCalls, out: &mut String) {
     }
     if last.is_ahead {
         out.push_str(
-            "<p>These calls do not show where the job hangs: a call is logged when its host enqueues it, and the hosts \
-             ran ahead of their GPUs.</p>\n",
+            "<p>These calls do not show where the job hangs: a call is logged when its host enqueues it, which \
+             may be long before its GPU begins it.</p>\n",
         );
     }
     if last.waits.is_empty() {

@@ -40,7 +40,7 @@ pub struct LastCalls {
     pub is_stuck: bool,
     /// Calls that ranks wait in, in the order of their columns: the call, and the ranks.
     pub waits: Vec<(String, String)>,
-    /// Ranks lack calls of others, and none of them is one that an error names: hosts ran ahead of their GPUs.
+    /// Ranks lack calls of others, and none of them is one that an error names: hosts may run ahead of their GPUs.
     pub is_ahead: bool,
 }
 
