@@ -328,11 +328,7 @@ fn complete_findings(
 ) -> Result<()> {
     actors::name_actors(findings, &seen.found);
     evidence::resolve_evidence(findings, open)?;
-    log::earlier_attempts::excuse_earlier_attempts(
-        findings,
-        &seen.warnings.ends,
-        seen.warnings.watchdog_lines(),
-    );
+    log::earlier_attempts::excuse_earlier_attempts(findings, &seen.warnings);
     words::write_texts(findings);
     log::job_stage::note_stages(findings, seen);
     known_bugs::note_known_bugs(findings, seen.net.nccl_versions());
