@@ -1,14 +1,16 @@
 //! nccl-diff: see `--help`.
 
+use anyhow::bail;
 use clap::Parser;
 use nccl_pipe::count::calls::Progress;
 use nccl_pipe::log::timeline::StepWindow;
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{
-    FileArgs, FormatArgs, InputArgs, PercentShare, ProgramRun, RowFormat, StepArgs,
+    FileArgs, FilterArgs, FormatArgs, InputArgs, PercentShare, ProgramRun, RowFormat, StepArgs,
 };
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::report::Report;
+use nccl_pipe::source::InputName;
 use nccl_pipe::stages::answers;
 use nccl_pipe::stages::diff::row::{self, DiffAspect};
 use nccl_pipe::stages::diff::{self, Options, RunChanges, run};
@@ -29,11 +31,15 @@ use std::process::ExitCode;
 /// most ranks and bytes first; then bytes and calls per step, by operation, size bucket, datatype
 /// and the communicator's label, with the largest difference in bytes first.
 ///
+/// With a filter (--op, --where ...) only the rows of bytes and calls are of the calls that pass.
+///
 /// Names of hosts, processes, addresses, ids and ports always differ and are not compared. A value
 /// that one of the two does not report is not a difference; a note reports it.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-diff", version, after_long_help = AFTER)]
 #[command(mut_arg("follow", |follow| follow.hide(true)))]
+#[command(mut_arg("op", |op| op.hide_short_help(true)))]
+#[command(mut_arg("rank", |rank| rank.hide_short_help(true)))]
 #[command(next_help_heading = "Rows")]
 #[command(mut_arg("files", |files| files
     .value_names(["A", "B"])
@@ -47,6 +53,8 @@ pub(crate) struct Cli {
     input: InputArgs,
     #[command(flatten)]
     steps: StepArgs,
+    #[command(flatten)]
+    filter: FilterArgs,
     /// Choose other steps of B than of A: --steps 45..49 --steps-b 145..149
     #[arg(long, value_name = "A..B", requires = "steps", help_heading = "Steps")]
     steps_b: Option<StepWindow>,
@@ -62,6 +70,9 @@ pub(crate) struct Cli {
     #[command(flatten)]
     file: FileArgs,
 }
+
+const PIPE_AND_RANKS: &str = "--rank: the ranks of the job are known at the end of an input, and a pipe is read \
+                              once: name a file, or pipe nccl-comms --rank into nccl-diff";
 
 const AFTER: &str = "\
 Steps: calls and bytes (count times element size) are means over the whole steps, summed over all
@@ -108,11 +119,18 @@ pub(crate) fn main() -> ExitCode {
             benchmark_tolerance: rows,
         };
         let window = read.options.window;
+        let filter = cli.filter.build_filter()?;
+        if filter.needs_job_ranks() && read.origins.iter().any(InputName::is_piped) {
+            bail!(PIPE_AND_RANKS);
+        }
         let mut side = |at: usize, window| {
+            let mut filter = filter.clone();
+            read.set_filter_ranks(&mut filter, &sides[at]);
             run::read_run(
                 &sides[at],
                 &read.options,
                 window,
+                &filter,
                 &mut read.report,
                 &read.bar,
             )

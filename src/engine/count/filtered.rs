@@ -6,6 +6,7 @@ use crate::count::cells::{CellGatherer, CountedStep};
 use crate::count::tally::{self, CallKey, SizeKey};
 use crate::error::{Error, Result};
 use crate::filter::{CallFilter, FilterPart};
+use crate::log::timeline::StepKey;
 use crate::output::table::{COLUMNS, Column, Row};
 
 /// A filter of counted calls.
@@ -38,6 +39,22 @@ impl<'f> CountFilter<'f> {
     /// The distinctions to count.
     pub fn tally(&self) -> &tally::Options {
         &self.finer
+    }
+
+    /// The key that the caller wants for calls of one that is counted, and whether they pass; `names` are
+    /// [`CountedCalls::of_names`].
+    pub fn judge_key(
+        &self,
+        names: &CountedCalls,
+        step: Option<u64>,
+        key: &CallKey,
+        calls: u64,
+        part: &mut FilterPart,
+    ) -> (CallKey, bool) {
+        let step = step.map(StepKey::from);
+        let passes = |row: &Row<'_>| part.does_pass(row, self.filter);
+        let does_pass = with_row(names, step, key, calls, passes);
+        (self.coarsen_cells(names, step, key).1, does_pass)
     }
 
     /// Keeps the calls that pass.

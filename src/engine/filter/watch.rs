@@ -127,7 +127,8 @@ impl FilterPart {
         }
     }
 
-    fn merge(&mut self, other: FilterPart) {
+    /// Adds the calls of another part.
+    pub fn merge(&mut self, other: FilterPart) {
         self.all = self.all.saturating_add(other.all);
         self.kept = self.kept.saturating_add(other.kept);
         self.unranked = self.unranked.saturating_add(other.unranked);

@@ -138,13 +138,22 @@ impl ProgramRun {
             return Ok(());
         }
         self.copies = self.copy_pipes_to_files()?;
+        let mut filter = std::mem::take(&mut self.filter);
+        self.set_filter_ranks(&mut filter, &self.origins);
+        self.filter = filter;
+        Ok(())
+    }
+
+    /// Sets the ranks of the job in a filter that needs them, as these inputs have them.
+    pub fn set_filter_ranks(&self, filter: &mut CallFilter, origins: &[InputName]) {
+        if !filter.needs_job_ranks() {
+            return;
+        }
         let mut read = self.options.clone();
         read.window = None;
         let mut silent = Report::new("", false, true).silenced();
-        let ranks = read_job_ranks(&self.origins, &read, &mut silent, &self.bar);
-        let ranks = ranks.unwrap_or_default().into_table();
-        self.filter.set_job_ranks(ranks);
-        Ok(())
+        let ranks = read_job_ranks(origins, &read, &mut silent, &self.bar);
+        filter.set_job_ranks(ranks.unwrap_or_default().into_table());
     }
 
     /// Refuses `--follow`, in a program that needs whole logs.

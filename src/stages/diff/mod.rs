@@ -84,7 +84,7 @@ pub fn diff_runs(a: &DiffRun, b: &DiffRun, options: &Options, report: &Report) -
     groups.0.compare_communicators(&groups.1, &mut rows);
     tuning_choices::compare_tuning(&a.tuning, &b.tuning, &mut rows);
     let both = |has: fn(&DiffRun) -> bool| has(a) && has(b);
-    if both(|run| !run.counts.is_empty()) {
+    if both(|run| run.has_calls) {
         let basis = traffic::DiffTrafficBasis {
             per_step: both(DiffRun::has_steps),
             labels: groups.0.has_labels() && groups.1.has_labels(),

@@ -107,7 +107,7 @@ impl RunSide<'_> {
             ("step times", !run.times.is_empty()),
             ("TFLOP/s", !run.tflops.is_empty()),
             ("rows of nccl-tests", !run.benchmarks.is_empty()),
-            ("calls", !run.counts.is_empty()),
+            ("calls", run.has_calls),
             ("communicators", groups.are_named()),
             ("the communicators' labels", groups.has_labels()),
             ("algorithms", !run.tuning.found.is_empty()),

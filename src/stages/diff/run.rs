@@ -3,11 +3,13 @@
 use super::benchmarks::BenchmarkRows;
 use super::counts::{DiffCall, DiffStep, RunCounts};
 use super::whole_steps::{counted_steps, table_steps};
-use crate::count::calls::{Options as Read, Progress};
+use crate::count::calls::{CountedCalls, Options as Read, Progress};
+use crate::count::filtered::CountFilter;
 use crate::count::notes;
 use crate::count::tally;
 use crate::count::tally::{CallKey, SortBuffer, UNKNOWN_SIZE};
 use crate::error::Result;
+use crate::filter::{CallFilter, FilterPart};
 use crate::formats::Provides;
 use crate::formats::lines::RowVisitor;
 use crate::formats::open::OpenInput;
@@ -28,11 +30,14 @@ use crate::stages::tuning::tuning_stage::TuningStage as Tuning;
 use crate::stages::{self, InputStage};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 
 /// A run.
 #[derive(Debug)]
 pub struct DiffRun {
     pub(super) counts: RunCounts,
+    /// It has calls, whether or not any passes the filter.
+    pub(super) has_calls: bool,
     pub(super) found: CommunicatorsSummary,
     pub(super) net: NetSummary,
     pub(super) tuning: Tuning,
@@ -50,20 +55,24 @@ pub struct DiffRun {
     pub(super) benchmarks: BenchmarkRows,
 }
 
-/// Reads a run's `origins`; the steps of `window` count, or else all whole steps.
+/// Reads a run's `origins`; the steps of `window` count, or else all whole steps, and of the calls those that pass
+/// `filter`.
 ///
 /// # Errors
-/// No input could be read, the window is not there, damage under `--strict`.
+/// No input could be read, the window is not there, damage under `--strict`; the filter uses what is not counted.
 pub fn read_run(
     origins: &[InputName],
     read: &Read,
     window: Option<StepWindow>,
+    filter: &CallFilter,
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<DiffRun> {
-    let tally = communicators::tally_options(true);
-    let mut gather = RunGatherer::new(read, window, origins.len());
-    let new = || empty_partial(&tally);
+    let wanted = communicators::tally_options(true);
+    let count_filter = CountFilter::new(filter, &wanted)?;
+    let tally = count_filter.tally();
+    let mut gather = RunGatherer::new(read, window, filter, &count_filter, origins.len());
+    let new = || empty_partial(tally);
     let merged = stages::read_stage(&mut gather, origins, read, report, progress, new)?;
     if let Some(window) = &window {
         let missing = |text| {
@@ -73,6 +82,7 @@ pub fn read_run(
     }
     gather.add_remaining(&merged);
     report.add_placements(gather.methods);
+    mem::take(&mut gather.part).report(filter, report);
     let run = gather.finish(&merged);
     run.net.note_hidden(report);
     Ok(run)
@@ -80,12 +90,17 @@ pub fn read_run(
 
 struct RunGatherer<'o> {
     read: &'o Read,
+    filter: &'o CallFilter,
+    count_filter: &'o CountFilter<'o>,
+    /// The calls that met the filter.
+    part: FilterPart,
     window: Option<StepWindow>,
     kept: RunSnapshot,
     edges: Vec<u128>,
     /// Calls by merged member.
     calls: SortBuffer<(), CallKey>,
     counts: RunCounts,
+    has_calls: bool,
     present: PresentSteps,
     /// Steps of the log with the most.
     steps: u64,
@@ -134,12 +149,14 @@ impl InputStage for RunGatherer<'_> {
         let mut stepped: BTreeMap<(u64, DiffCall), tally::CallVolume> = BTreeMap::new();
         let mut numbers: BTreeSet<u64> = BTreeSet::new();
         let (ops, counts, edges) = (&mut self.kept.tally.ops, &mut self.counts, &self.edges);
+        let (filter, part) = (self.filter, &mut self.part);
         let account = input.read_records(
             (&self.read.log).into(),
             &mut merged.twice,
-            || TableCounts::new(edges),
+            || TableCounts::new(edges, filter),
             |bytes| progress.advance(bytes),
             |rows| {
+                part.merge(rows.part);
                 let of_op: Vec<u32> = rows.ops.op_names().map(|name| ops.intern(name).0).collect();
                 for ((step, call), value) in rows.calls {
                     let op = of_op[call.op as usize];
@@ -154,6 +171,7 @@ impl InputStage for RunGatherer<'_> {
             },
         )?;
         report.report_input(&input.name(), &account);
+        self.has_calls |= account.calls > 0;
         if numbers.is_empty() {
             self.without_steps = self.without_steps.saturating_add(account.calls);
         }
@@ -176,15 +194,25 @@ impl InputStage for RunGatherer<'_> {
 
 impl<'o> RunGatherer<'o> {
     /// Makes an empty run of `inputs` inputs.
-    fn new(read: &'o Read, window: Option<StepWindow>, inputs: usize) -> RunGatherer<'o> {
-        let tally = communicators::tally_options(true);
+    fn new(
+        read: &'o Read,
+        window: Option<StepWindow>,
+        filter: &'o CallFilter,
+        count_filter: &'o CountFilter<'o>,
+        inputs: usize,
+    ) -> RunGatherer<'o> {
+        let tally = count_filter.tally().clone();
         RunGatherer {
             read,
+            filter,
+            count_filter,
+            part: FilterPart::default(),
             window,
             kept: RunSnapshot::new(tally, inputs, read.log.jobs),
             edges: hist::Options::default().edges,
             calls: SortBuffer::default(),
             counts: RunCounts::default(),
+            has_calls: false,
             present: PresentSteps::default(),
             steps: 0,
             trainers: BTreeSet::new(),
@@ -199,7 +227,7 @@ impl<'o> RunGatherer<'o> {
 
     /// Adds a log that is read to its end.
     fn add_log(&mut self, log: &LogState, name: &str, merged: &MergedMembers, report: &Report) {
-        let tables = std::mem::take(&mut self.kept.benchmarks).finish();
+        let tables = mem::take(&mut self.kept.benchmarks).finish();
         self.benchmarks.add_tables(tables);
         let timeline = log.build_timeline(&self.read.timeline);
         let methods = self.kept.tally.place_input(&timeline, merged, |_| true);
@@ -211,7 +239,7 @@ impl<'o> RunGatherer<'o> {
         let steps = timeline.steps.iter().map(|s| s.steps);
         self.steps = self.steps.max(steps.fold(0, u64::saturating_add));
         self.add_step_values(log, name, report);
-        self.add_stepped(&timeline);
+        self.add_stepped(&timeline, merged);
     }
 
     /// Counts the calls that were held until all inputs were read.
@@ -219,7 +247,7 @@ impl<'o> RunGatherer<'o> {
         if let Some((timeline, methods)) = self.kept.tally.count_held(merged, |_, _| true) {
             self.methods.add_counts(methods);
             self.without_steps = self.without_steps.saturating_add(methods.without);
-            self.add_stepped(&timeline);
+            self.add_stepped(&timeline, merged);
         }
     }
 
@@ -241,7 +269,7 @@ impl<'o> RunGatherer<'o> {
     }
 
     /// Counts the calls of a log that is read to its end.
-    fn add_stepped(&mut self, timeline: &StepTimeline) {
+    fn add_stepped(&mut self, timeline: &StepTimeline, merged: &MergedMembers) {
         let (wanted, with_start) = counted_steps(timeline, self.window, self.read.timeline.marker);
         self.start_counts |= with_start;
         let mut at: BTreeMap<u32, usize> = BTreeMap::new();
@@ -257,9 +285,27 @@ impl<'o> RunGatherer<'o> {
         }
         let mut stepped: SortBuffer<usize, DiffCall> = SortBuffer::default();
         let (counts, all, edges) = (&mut self.counts, &mut self.calls, &self.edges);
+        let (filter, part, has_calls) = (self.count_filter, &mut self.part, &mut self.has_calls);
+        let is_filtered = !self.filter.is_empty();
+        let names = is_filtered
+            .then(|| CountedCalls::of_names(filter.tally(), merged, &self.kept.tally.ops));
         self.kept.tally.drain_wanted(
             |_| true,
             |gap, key, value| {
+                let step = match timeline.gaps.get(gap) {
+                    Some(timeline::GapKind::Step(index)) => Some(index),
+                    _ => None,
+                };
+                let number = |index: &u32| timeline.steps.remaining()[*index as usize].step;
+                let (key, passes) = names.as_ref().map_or((key, true), |names| {
+                    filter.judge_key(names, step.map(number), &key, value.calls, part)
+                });
+                // What a communicator is for follows from all its calls.
+                all.push((), key, value);
+                *has_calls = true;
+                if !passes {
+                    return;
+                }
                 let call = DiffCall {
                     member: key.member,
                     op: key.op,
@@ -267,12 +313,9 @@ impl<'o> RunGatherer<'o> {
                     bucket: bucket_of_size(edges, key.size),
                 };
                 counts.add_calls(call, &value);
-                if let Some(timeline::GapKind::Step(index)) = timeline.gaps.get(gap)
-                    && let Some(&at) = at.get(index)
-                {
+                if let Some(&at) = step.and_then(|index| at.get(index)) {
                     stepped.push(at, call, value);
                 }
-                all.push((), key, value);
             },
         );
         self.counts.add_step_calls(&steps, stepped);
@@ -291,6 +334,7 @@ impl<'o> RunGatherer<'o> {
         );
         DiffRun {
             counts: self.counts,
+            has_calls: self.has_calls,
             found,
             net,
             tuning: self.kept.tuning,
@@ -307,14 +351,18 @@ impl<'o> RunGatherer<'o> {
 /// Calls of a part of a call table.
 struct TableCounts<'o> {
     edges: &'o [u128],
+    filter: &'o CallFilter,
+    part: FilterPart,
     ops: OpInterner,
     calls: FxHashMap<(Option<u64>, DiffCall), tally::CallVolume>,
 }
 
 impl<'o> TableCounts<'o> {
-    fn new(edges: &'o [u128]) -> TableCounts<'o> {
+    fn new(edges: &'o [u128], filter: &'o CallFilter) -> TableCounts<'o> {
         TableCounts {
             edges,
+            filter,
+            part: FilterPart::default(),
             ops: OpInterner::default(),
             calls: FxHashMap::default(),
         }
@@ -323,6 +371,9 @@ impl<'o> TableCounts<'o> {
 
 impl RowVisitor for TableCounts<'_> {
     fn visit_row(&mut self, row: &Row<'_>) {
+        if !self.part.does_pass(row, self.filter) {
+            return;
+        }
         let bytes = row.bytes();
         let size = bytes.map_or(UNKNOWN_SIZE, |b| {
             u64::try_from(b).unwrap_or(UNKNOWN_SIZE - 1)
@@ -363,7 +414,9 @@ mod tests {
     /// A run over `files`, each read in so many pieces.
     fn of(files: &[Vec<u8>], pieces: usize) -> DiffRun {
         let (read, tally) = (options(1, false), communicators::tally_options(true));
-        let mut gather = RunGatherer::new(&read, None, files.len());
+        let filter = CallFilter::default();
+        let count_filter = CountFilter::new(&filter, &tally).unwrap();
+        let mut gather = RunGatherer::new(&read, None, &filter, &count_filter, files.len());
         let report = Report::new("a", false, true);
         let end =
             |gather: &mut RunGatherer<'_>, at: usize, log: LogState, merged: &MergedMembers| {

@@ -344,8 +344,10 @@ impl PageGatherer<'_> {
         }
         let of = PageSection::Changes;
         let run = |report: &mut Report| {
-            let before = diff::run::read_run(against, options, None, report, &HiddenProgress)?;
-            let now = diff::run::read_run(origins, options, None, report, &HiddenProgress)?;
+            let all = CallFilter::default();
+            let before =
+                diff::run::read_run(against, options, None, &all, report, &HiddenProgress)?;
+            let now = diff::run::read_run(origins, options, None, &all, report, &HiddenProgress)?;
             let changes = diff::diff_runs(&before, &now, &diff::Options::default(), report).rows;
             Ok(SectionRows::Kept(diff::row::build_grid(&changes)))
         };

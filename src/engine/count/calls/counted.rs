@@ -45,6 +45,19 @@ pub struct CountedCalls {
 }
 
 impl CountedCalls {
+    /// The operations and callers that the keys of logs name, without calls.
+    pub fn of_names(
+        options: &tally::Options,
+        merged: &MergedMembers,
+        ops: &OpInterner,
+    ) -> CountedCalls {
+        CountedCalls {
+            ops: ops.clone(),
+            who: list_callers(options, merged),
+            ..CountedCalls::default()
+        }
+    }
+
     /// Returns the total nanoseconds of the calls of a step and key; `None` unless each call has a duration.
     pub fn duration(&self, step: Option<u64>, key: &CallKey, value: &CallVolume) -> Option<u64> {
         self.durations
@@ -192,6 +205,21 @@ impl CountedCalls {
     }
 }
 
+/// The callers of logs, by the number of their member.
+fn list_callers(options: &tally::Options, merged: &MergedMembers) -> Vec<Caller> {
+    let ranks = merged.find_job_ranks(&merged.process_aliases());
+    let renamed = merged.renamed_processes();
+    let members = merged.origins.members.items().iter();
+    let who = members.map(|member| {
+        let mut who = caller_of(merged, &renamed, &ranks, member);
+        if options.exact {
+            who.recorded.src = LOG_SOURCE.into();
+        }
+        who
+    });
+    who.collect()
+}
+
 /// Merges the counts of logs and of rows.
 pub fn finish_counts(
     options: &tally::Options,
@@ -216,15 +244,8 @@ pub(super) fn finish_counts_after(
 ) -> CountedCalls {
     let mut to = Vec::new();
     if options.members {
-        let ranks = merged.find_job_ranks(&merged.process_aliases());
-        let renamed = merged.renamed_processes();
-        for member in merged.origins.members.items() {
-            let mut who = caller_of(merged, &renamed, &ranks, member);
-            if options.exact {
-                who.recorded.src = LOG_SOURCE.into();
-            }
-            to.push(rows.who.intern(who));
-        }
+        let who = list_callers(options, merged).into_iter();
+        to.extend(who.map(|who| rows.who.intern(who)));
     }
     // Callers come in any order; rows are sorted by host, process and communicator.
     let (who, ranks) = sort_with_places(rows.who.items());
