@@ -39,7 +39,7 @@ use std::process::ExitCode;
 /// failure (dead_process). setup_failed reports processes that waited for a rank while they set up a process
 /// group, and names that rank. Ranks that are at different calls where a log ends are a finding
 /// only if a line reports a failure, or if they are further behind and silent for longer than any
-/// rank before.
+/// rank before, over several steps.
 ///
 /// Dumps of PyTorch's flight recorder (nccl_trace_rank_N, written when a job hangs) are read with the
 /// logs or alone. They have each rank's last calls with the source lines that made them: which rank

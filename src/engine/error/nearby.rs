@@ -7,6 +7,9 @@ use std::path::Path;
 
 /// The next step after a path that is not there, after a colon.
 pub(super) fn advise_on_missing(path: &Path) -> String {
+    if path.symlink_metadata().is_ok() {
+        return ": it is a link to a file that is not there".to_owned();
+    }
     let mut missing = path;
     let folder = loop {
         let parent = match missing.parent() {

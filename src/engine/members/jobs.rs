@@ -99,11 +99,11 @@ pub fn describe_separate_jobs(jobs: &[SeparateJob]) -> String {
     let shown: Vec<String> = each.take(MAX_JOBS_LISTED).collect();
     let more = match jobs.len() - shown.len() {
         0 => String::new(),
-        n => format!("; and {n} more"),
+        n => format!(", and {n} more"),
     };
     format!(
         "the inputs are of {} jobs, or attempts of one, that share no process: {}{more}",
         jobs.len(),
-        shown.join("; ")
+        shown.join(", ")
     )
 }

@@ -1,6 +1,7 @@
 //! Failures that a process reports itself: exceptions, and errors of NCCL.
 
 use super::reports::{ReportKind, find_report};
+use super::torchrun;
 use super::{
     EndingLine, FailureCause, ProcessFailure, find_setup_failure, process_of_line, relayed_error,
     setup_failure::find_port,
@@ -40,6 +41,17 @@ pub(super) fn read_chained<'a>(before: &'a [u8], _: &'a [u8]) -> Option<EndingLi
 
 /// Exceptions of launchers, without `Error` or `Exception`: a process that they started failed.
 const LAUNCHER_EXCEPTIONS: [&[u8]; 3] = [b"ChildFailed", b"CalledProcess", b"ProcessExited"];
+
+/// Texts of exceptions about the failure of another process.
+const RELAYED_WORDS: [&[u8]; 2] = [
+    b"exception in a background process",
+    b"actor died unexpectedly before finishing",
+];
+
+fn has_relayed_words(text: &[u8]) -> bool {
+    let mut words = RELAYED_WORDS.iter();
+    words.any(|words| memmem::find(text, words).is_some())
+}
 
 /// Exceptions of a process after its peer has gone.
 const LOST_PEER_EXCEPTIONS: [&[u8]; 8] = [
@@ -90,10 +102,10 @@ pub(super) fn read_exception<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<E
     let ends = |names: &[&[u8]]| names.iter().any(|end| name.ends_with(end));
     let what = if name.is_empty() && text.is_empty() {
         FailureCause::Interrupted
-    } else if ends(&LAUNCHER_EXCEPTIONS) {
+    } else if ends(&LAUNCHER_EXCEPTIONS) || has_relayed_words(text) {
         FailureCause::Repeated
     } else if name.ends_with(b"Signal") {
-        FailureCause::Cancelled
+        return torchrun::read_signal_exception(text);
     } else if ends(&LOST_PEER_EXCEPTIONS)
         || name.starts_with(b"nccl")
         || reports(ReportKind::Raised)

@@ -45,6 +45,20 @@ pub(super) fn read_srun<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<Ending
         };
         return report_process_failure(FailureCause::Host, who);
     }
+    // `Task launch for 7.0 failed on node n1: Job credential expired`
+    if behind.starts_with(b"Task launch for ") {
+        let words = b" failed on node ";
+        let place = &behind[memmem::find(behind, words)? + words.len()..];
+        let colon = memmem::find(place, b": ")?;
+        return Some(EndingLine::Failed(ProcessFailure {
+            what: FailureCause::Host,
+            who: ProcessOfLine {
+                host: Some(&place[..colon]),
+                ..ProcessOfLine::default()
+            },
+            says: place[colon + 2..].trim_ascii(),
+        }));
+    }
     // `n1: tasks 1-7: Exited with exit code 3`
     let at = memmem::find(behind, b": task")?;
     let rest = &behind[at + b": task".len()..];
@@ -283,10 +297,13 @@ pub(super) fn read_glog_signal<'a>(before: &'a [u8], behind: &'a [u8]) -> Option
 pub(super) fn read_ray_exit<'a>(before: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
     let pid =
         memmem::rfind(before, b"Worker PID: ").map(|at| &before[at + b"Worker PID: ".len()..]);
+    let words = b"Worker IP address: ";
+    let host = memmem::rfind(before, words).map(|at| &before[at + words.len()..]);
     Some(EndingLine::Failed(ProcessFailure {
         what: FailureCause::Crash,
         who: ProcessOfLine {
             pid: pid.and_then(|text| dec_u64(text).ok()).map(|(_, pid)| pid),
+            host: host.and_then(|text| text.split(|&b| b == b' ').next()),
             ..ProcessOfLine::default()
         },
         says: b"a worker of Ray's ended: it crashed, or was killed, as by the out-of-memory killer",
@@ -340,47 +357,16 @@ pub(super) fn read_mpirun_exit_code<'a>(
         .flatten()
 }
 
-/// `(exitcode: -9) local_rank: 2 (pid: 77) of binary`, `exitcode  : -9 (pid: 77)`; a web page may change blanks.
-pub(super) fn read_torchrun<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
-    let (rest, number) = dec_i32(behind.trim_ascii_start()).ok()?;
-    let after = |word: &[u8]| memmem::find(rest, word).map(|at| &rest[at + word.len()..]);
-    let pid = Some(dec_u64(after(b"(pid: ")?).ok()?);
-    let local = after(b"local_rank: ").and_then(|text| dec_u32(text).ok());
-    let who = ProcessOfLine {
-        local_rank: local.map(|(_, rank)| rank),
-        pid: pid.map(|(_, pid)| pid),
-        ..ProcessOfLine::default()
-    };
-    report_process_failure(cause_of_exit_code(number)?, who)
-}
-
-/// `rank      : 2 (local_rank: 2)`
-pub(super) fn read_torchrun_rank<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+/// Paddle's launcher: `Container rank 0 status failed cmd [...] code 1 log log/workerlog.0`.
+pub(super) fn read_paddle<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
     let (rest, rank) = dec_u32(behind).ok()?;
-    let local = rest.strip_prefix(b" (local_rank: ")?;
-    Some(EndingLine::Part(LauncherReport::Rank(ProcessOfLine {
+    let rest = rest.strip_prefix(b" status failed ")?;
+    let code = &rest[memmem::rfind(rest, b" code ")? + b" code ".len()..];
+    let who = ProcessOfLine {
         rank: Some(rank),
-        local_rank: dec_u32(local).ok().map(|(_, rank)| rank),
         ..ProcessOfLine::default()
-    })))
-}
-
-pub(super) fn read_torchrun_host<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
-    Some(EndingLine::Part(LauncherReport::Host(behind.trim_ascii())))
-}
-
-pub(super) fn read_first_failure<'a>(_: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
-    Some(EndingLine::Part(LauncherReport::First))
-}
-
-/// `Received Signals.SIGTERM death signal, shutting down workers`: torchrun got the order to end the job.
-pub(super) fn read_death_signal<'a>(before: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
-    let at = memmem::find(before, b"Received ")? + b"Received ".len();
-    let what = match &before[at..] {
-        b"2" | b"Signals.SIGINT" => FailureCause::Interrupted,
-        _ => FailureCause::Cancelled,
     };
-    report_process_failure(what, ProcessOfLine::default())
+    report_process_failure(cause_of_exit_code(dec_i32(code).ok()?.1)?, who)
 }
 
 /// `Main process received SIGINT, exiting`, of DeepSpeed's launcher.

@@ -49,6 +49,7 @@ mod setup_failure;
 mod signal;
 mod stack;
 mod success;
+mod torchrun;
 
 use crate::token::{dec_u32, dec_u64};
 use aho_corasick::AhoCorasick;
@@ -154,7 +155,7 @@ impl FailureCause {
     pub fn failure_mode(self) -> FailureMode {
         match self {
             FailureCause::Nccl => FailureMode::Nccl,
-            FailureCause::Signal(9 | 15) | FailureCause::Exit(137 | 143) => FailureMode::Killed,
+            FailureCause::Signal(1 | 9 | 15) | FailureCause::Exit(137 | 143) => FailureMode::Killed,
             FailureCause::OutOfMemory
             | FailureCause::Host
             | FailureCause::Cancelled
@@ -251,18 +252,20 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     ("Exit code: ", launcher::read_mpirun_exit_code),
     ("EXIT CODE: ", launcher::read_hydra),
     ("KILLED BY SIGNAL: ", launcher::read_hydra),
-    ("exitcode: ", launcher::read_torchrun),
-    ("exitcode  : ", launcher::read_torchrun),
-    ("rank      : ", launcher::read_torchrun_rank),
-    ("host      : ", launcher::read_torchrun_host),
+    ("exitcode: ", torchrun::read_torchrun),
+    ("exitcode  : ", torchrun::read_torchrun),
+    ("exitcode : ", torchrun::read_torchrun_row),
+    ("Container rank ", launcher::read_paddle),
+    ("rank      : ", torchrun::read_torchrun_rank),
+    ("host      : ", torchrun::read_torchrun_host),
     (
         "Root Cause (first observed failure):",
-        launcher::read_first_failure,
+        torchrun::read_first_failure,
     ),
-    ("first process to do so was:", launcher::read_first_failure),
+    ("first process to do so was:", torchrun::read_first_failure),
     (
         " death signal, shutting down workers",
-        launcher::read_death_signal,
+        torchrun::read_death_signal,
     ),
     ("exits with return code = ", launcher::read_deepspeed),
     ("ain process received SIG", launcher::read_deepspeed_signal),

@@ -56,8 +56,9 @@ pub enum LastWarn<'a> {
 }
 
 /// The words and names of NCCL's results, each with its number. A name may be in front of words.
-const RESULT_WORDS: [(&[u8], i32); 19] = [
+const RESULT_WORDS: [(&[u8], i32); 20] = [
     (b"unhandled cuda error", 1),
+    (b"unhandled CUDA error", 1),
     (b"unhandled system error", 2),
     (b"internal error", 3),
     (b"invalid argument", 4),

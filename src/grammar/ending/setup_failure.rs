@@ -107,17 +107,8 @@ pub fn find_setup_failure(text: &[u8]) -> Option<SetupFailure<'_>> {
     if let Some(failure) = find_port_failure(text) {
         return Some(failure);
     }
-    if let Some(rest) = after(b"Gloo connectFullMesh failed with ") {
-        return Some(SetupFailure::Mesh(rest));
-    }
-    if let Some(rest) = after(b"Timed out waiting ")
-        && after(b" operation to complete").is_some()
-    {
-        return Some(SetupFailure::Peer(number(rest)));
-    }
-    if let Some(rest) = after(b" reached monitoredBarrier, but ") {
-        let by = memmem::find(rest, b" from rank ").map(|at| &rest[at + b" from rank ".len()..]);
-        return lost("Gloo", by.and_then(number));
+    if let Some(failure) = find_gloo_failure(text) {
+        return Some(failure);
     }
     find_late_barrier(text).or_else(|| {
         let has = |words: &[&[u8]]| words.iter().any(|&words| after(words).is_some());
@@ -149,6 +140,31 @@ pub fn find_setup_failure(text: &[u8]) -> Option<SetupFailure<'_>> {
             ];
             has(&lost).then_some(SetupFailure::StoreLost)
         }
+    })
+}
+
+/// What Gloo reports of its connections.
+fn find_gloo_failure(text: &[u8]) -> Option<SetupFailure<'_>> {
+    let after = |words: &[u8]| Some(&text[memmem::find(text, words)? + words.len()..]);
+    let number = |text| Some(dec_u32(text).ok()?.1);
+    if let Some(reason) = after(b"Gloo connectFullMesh failed with ") {
+        return Some(SetupFailure::Mesh(reason));
+    }
+    if let Some(at) = memmem::find(text, b"] connect [")
+        && after(b": Connection refused").is_some()
+    {
+        return Some(SetupFailure::Mesh(&text[at + b"] ".len()..]));
+    }
+    if let Some(rest) = after(b"Timed out waiting ")
+        && after(b" operation to complete").is_some()
+    {
+        return Some(SetupFailure::Peer(number(rest)));
+    }
+    let rest = after(b" reached monitoredBarrier, but ")?;
+    let by = memmem::find(rest, b" from rank ").map(|at| &rest[at + b" from rank ".len()..]);
+    Some(SetupFailure::PeerLost {
+        of: "Gloo",
+        from: by.and_then(number),
     })
 }
 

@@ -19,7 +19,8 @@ const fn signal(number: i32, name: &'static str, words: &'static str) -> EndSign
     }
 }
 
-const SIGNALS: [EndSignal; 7] = [
+const SIGNALS: [EndSignal; 8] = [
+    signal(1, "SIGHUP", "Hangup"),
     signal(4, "SIGILL", "Illegal instruction"),
     signal(6, "SIGABRT", "Aborted"),
     signal(7, "SIGBUS", "Bus error"),
@@ -32,7 +33,7 @@ const SIGNALS: [EndSignal; 7] = [
 impl EndSignal {
     /// True for a signal that a process gets by its own fault.
     pub fn is_crash(self) -> bool {
-        !matches!(self.number, 9 | 15)
+        !matches!(self.number, 1 | 9 | 15)
     }
 
     /// The signal with a number.

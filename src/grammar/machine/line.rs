@@ -56,7 +56,7 @@ fn begins_as_kernel(text: &[u8]) -> bool {
 
 /// Reads a line; `None` for one of another form. A message without a time counts if the table has it.
 pub fn parse_kernel_line(line: &[u8]) -> Option<KernelLine<'_>> {
-    let line = strip_priority(line.trim_ascii_end());
+    let line = strip_priority(line.trim_ascii());
     if let Some((clock, text)) = parse_bracket(line) {
         return Some(KernelLine {
             host: None,

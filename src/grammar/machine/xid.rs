@@ -62,12 +62,17 @@ pub(crate) fn parse_xid(text: &[u8]) -> Option<(&[u8], MachineReport)> {
     Some((&rest[..end], report))
 }
 
-/// Reads ` (PCI:0000:c1:00.0): 20034, Fatal, Link 28 LTSSM Fault Up`, the text after `SXid`.
+/// Reads ` (PCI:0000:c1:00.0): 20034, Fatal, Link 28 LTSSM Fault Up`, the text after `SXid`; `20034, Severity 1` is of the same
+/// error (NVSWITCH_ERROR_SEVERITY_FATAL), and `20034, Data {..}` alone does not have the severity.
 pub(super) fn parse_switch_xid(text: &[u8]) -> Option<MachineReport> {
     let rest = text.strip_prefix(b" (")?;
     let end = memmem::find(rest, b"): ")?;
     let (rest, number) = dec_u32(&rest[end + 3..]).ok()?;
-    Some(report_of_switch(number, rest.starts_with(b", Fatal")))
+    let is_fatal = [&b", Fatal"[..], b", Severity 1"];
+    let is_not = [&b", Non-fatal"[..], b", Severity 0"];
+    let begins = |words: [&[u8]; 2]| words.iter().any(|words| rest.starts_with(words));
+    let known = begins(is_fatal) || begins(is_not);
+    known.then(|| report_of_switch(number, begins(is_fatal)))
 }
 
 /// Reads `non-fatal error 12028 on fid 0 on NVSwitch pci bus id 00000000:c1:00.0 physical id 3 port 61`, the fabric manager's

@@ -42,7 +42,7 @@ pub(super) fn find_group_member(text: &[u8]) -> GroupMember<'_> {
         global,
     };
     let text = &text[text.len().saturating_sub(MAX_MEMBER_PREFIX_BYTES)..];
-    let mut from = text.len();
+    let (mut from, mut found) = (text.len(), none);
     while let Some(open) = memchr::memrchr(b'[', &text[..from]) {
         let inner = &text[open + 1..];
         let inner = &inner[..memchr::memchr(b']', inner).unwrap_or(0)];
@@ -50,13 +50,20 @@ pub(super) fn find_group_member(text: &[u8]) -> GroupMember<'_> {
             && let Ok((b"", rank)) = dec_u32(&inner[at + b"Rank ".len()..])
         {
             let group = inner[..at].trim_ascii().strip_prefix(b"PG ");
-            return GroupMember {
+            let member = GroupMember {
                 group,
                 rank: Some(rank),
                 global,
             };
+            if group.is_some() {
+                return member;
+            }
+            // A text that another line quotes names no group, and the line around it may.
+            if found.rank.is_none() {
+                found = member;
+            }
         }
         from = open;
     }
-    none
+    found
 }

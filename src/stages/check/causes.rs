@@ -1,7 +1,12 @@
 //! Which findings follow from which: one table, and one pass that folds by it.
 
+use super::answer::actors;
 use super::finding::{About, Confidence, DeadRanks, Finding, Kind, Reason, Severity, WarnKind};
+use super::log::job_processes::JobProcesses;
 use super::warn::known_warns;
+use crate::stages::communicators::CommunicatorsSummary;
+use crate::stages::net::net_stage::FirstReportLine;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A set of findings: one side of a row of [`CAUSES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -240,10 +245,7 @@ const CAUSES: [CauseRow; 12] = {
 
 /// Folds findings that follow from others. `rank_in_job` returns the rank in the job that a finding
 /// is about.
-pub(super) fn fold_consequences(
-    findings: &mut Vec<Finding>,
-    rank_in_job: impl Fn(&Finding) -> Option<u32>,
-) {
+fn fold_consequences(findings: &mut Vec<Finding>, rank_in_job: impl Fn(&Finding) -> Option<u32>) {
     judge_by_lost_processes(findings);
     for row in &CAUSES {
         match row.fold {
@@ -252,6 +254,29 @@ pub(super) fn fold_consequences(
             Fold::Demote => row.demote_effects(findings),
             Fold::Omit => row.omit_effects(findings),
         }
+    }
+}
+
+/// Folds the findings of each job, or attempt of one: what follows in one has its cause there. Findings of no known job
+/// are folded by themselves where there are several. `begins` has the first message of each process.
+pub(super) fn fold_consequences_by_job(
+    findings: &mut Vec<Finding>,
+    found: &CommunicatorsSummary,
+    begins: impl Iterator<Item = (u32, FirstReportLine)>,
+) {
+    let processes = JobProcesses::new(found, begins);
+    let job_of = |finding: &Finding| actors::find_job(found, &processes, finding);
+    let jobs: BTreeSet<u32> = findings.iter().filter_map(job_of).collect();
+    let mut groups: BTreeMap<Option<u32>, Vec<Finding>> = BTreeMap::new();
+    for finding in findings.drain(..) {
+        let job = job_of(&finding).filter(|_| jobs.len() > 1);
+        groups.entry(job).or_default().push(finding);
+    }
+    for mut group in groups.into_values() {
+        fold_consequences(&mut group, |finding| {
+            actors::find_rank_in_job(found, finding)
+        });
+        findings.append(&mut group);
     }
 }
 

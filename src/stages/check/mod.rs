@@ -281,9 +281,8 @@ fn judge_gathered(
     let has_compared_records =
         recorders.dumps.have_several_ranks() || recorders.records.have_several_ranks();
     let names = recorders.merge_findings(seen, &mut findings, open, report)?;
-    causes::fold_consequences(&mut findings, |finding| {
-        actors::find_rank_in_job(&seen.found, finding)
-    });
+    let begins = seen.warnings.ends.first_messages();
+    causes::fold_consequences_by_job(&mut findings, &seen.found, begins);
     let CheckGathered {
         net,
         found,
@@ -346,7 +345,9 @@ fn complete_findings(
     findings.sort_by_key(|finding| {
         let (severity, sure, first, id) = severity_order(finding);
         let surest = surest.filter(|_| is_of_process(finding));
-        (severity, surest.unwrap_or(sure), first, id)
+        // The last attempt is the one that people ask about.
+        let is_past = finding.reasons.contains(&Reason::StartedAgain);
+        (severity, is_past, surest.unwrap_or(sure), first, id)
     });
     for evidence in findings.iter_mut().flat_map(|f| &mut f.evidence) {
         if let LineSpot::Line(at) = &mut evidence.at

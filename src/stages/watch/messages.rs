@@ -84,8 +84,8 @@ pub fn format_stall(rested: Duration, step: Option<u64>, calls: &CallsByOp) -> S
 }
 
 /// The report on a stall in which no rank differs from the others.
-pub const EQUAL_CALLS_TEXT: &str = "all ranks have made the same calls: the log does not show which one stopped; take a stack of each \
-                         process (py-spy dump --pid PID)";
+pub const EQUAL_CALLS_TEXT: &str = "next: if the job still runs, take a stack of each process (py-spy dump --pid PID): all ranks have \
+                         made the same calls, and the log does not show which one stopped";
 
 /// The report when a pipe ends.
 pub fn format_end(step: Option<u64>, calls: &CallsByOp) -> String {

@@ -135,12 +135,11 @@ impl OutlivingListener<'_> {
     ) -> Result<(CheckSummary, Option<StallAt>)> {
         if !watch.has_grown() {
             let mut found = self.check_logs(log, follow, watch, JobLiveness::Unknown)?;
-            let is_open = found.unjudged.iter().any(|of| of.is_of_last_calls);
-            if !found.is_wrong() {
+            if !found.findings.iter().any(is_error) {
                 let stalled = self.check_logs(log, follow, watch, JobLiveness::Stalled)?;
-                found.if_running = match stalled.is_wrong() {
+                found.if_running = match stalled.findings.iter().any(is_error) {
                     true => Some(stalled.answer().sentence),
-                    false => is_open.then(|| "no rank differs as one that stopped does".to_owned()),
+                    false => describe_no_stop(&found),
                 };
             }
             return Ok((found, None));
@@ -152,6 +151,7 @@ impl OutlivingListener<'_> {
         }
         processes::add_process_findings(&watch.ranks, &mut stalled.findings);
         let has_error = stalled.findings.iter().any(is_error);
+        stalled.if_running = describe_no_stop(&stalled);
         let calls = watch.all.total().calls;
         Ok((stalled, Some(StallAt { calls, has_error })))
     }
@@ -166,6 +166,12 @@ impl OutlivingListener<'_> {
     ) -> Result<CheckSummary> {
         self.tell(|_| log.check_logs(follow, watch, now))
     }
+}
+
+/// What the last calls show where ranks are at different ones, and nothing is wrong.
+fn describe_no_stop(found: &CheckSummary) -> Option<String> {
+    let is_open = !found.is_wrong() && found.unjudged.iter().any(|of| of.is_of_last_calls);
+    is_open.then(|| "no rank differs as one that stopped does".to_owned())
 }
 
 /// Watches until the inputs end: a pipe ends, files do not. `read` must not map files: a mapped file that is

@@ -289,7 +289,7 @@ const REAL: [(&str, &str, &str, &str, &str); 10] = [
         "p2p_missing_counterpart",
         "0",
         "",
-        "rank 1 (vm:2674, its rank 0) lacks a Send",
+        "rank 1 (vm, GPU 1, pid 2674, its rank 0) lacks a Send",
     ),
     (
         "tp-count",

@@ -374,7 +374,7 @@ fn old_and_broken_lines_of_the_watchdog_are_time_outs() {
         WorkNCCL(SeqNum=64214, OpType=ALLGATHER, NumelIn=1, NumelOut=32, Timeout(ms)=600000)\n";
     assert_eq!(
         first(broken, "says"),
-        "PyTorch's wait for call 64214 timed out after 600000 ms: ALLGATHER of 1 elements in and 32 out on rank 3"
+        "PyTorch's wait for call 64214 timed out after 600000 ms: ALLGATHER of 1 element in and 32 out on rank 3"
     );
     let hccl = "EI0002: [PID: 7] The wait execution of the Notify register times out. remote rank: [24]. group \
         information: [group:[x], rankSize[32], rankId[25 24]]\n";

@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 
 /// Lines of code that each room may have: without tests, comments and blank lines.
 const ROOMS: [(&str, usize); 27] = [
-    ("src/grammar", 12_860),
+    ("src/grammar", 12_960),
     ("src/synth", 7_400),
     ("src/engine/source", 5_110),
     ("src/engine/members", 1_600),
@@ -24,10 +24,10 @@ const ROOMS: [(&str, usize); 27] = [
     ("src/engine/output", 4_180),
     ("src/engine/report", 1_310),
     ("src/stages/calls", 4_600),
-    ("src/stages/check", 26_610),
-    ("src/stages/diff", 1_810),
+    ("src/stages/check", 26_985),
+    ("src/stages/diff", 1_850),
     ("src/stages/gpus", 1_600),
-    ("src/stages/page", 3_660),
+    ("src/stages/page", 3_665),
     ("src/stages/pictures", 400),
     ("src/stages/ranks/matrix", 3_130),
     ("src/stages/ranks/proxy", 550),
@@ -36,10 +36,10 @@ const ROOMS: [(&str, usize); 27] = [
     ("src/stages/setup/net", 2_800),
     ("src/stages/setup/tuning", 1_050),
     ("src/stages/trainer", 1_800),
-    ("src/stages/watch", 2_220),
+    ("src/stages/watch", 2_225),
     ("src/program", 2_190),
     ("src/bin", 2_550),
-    ("src", 125_500),
+    ("src", 126_085),
 ];
 
 /// Reads one figure.

@@ -55,7 +55,7 @@ fn every_program_reports_several_jobs_by_every_way() {
                 note.contains(&format!("16 ranks in jobs/{first}/nccl.")),
                 "{note}"
             );
-            assert!(note.contains(" and 15 other inputs; 16 ranks in"), "{note}");
+            assert!(note.contains(" and 15 other inputs, 16 ranks in"), "{note}");
             assert!(
                 note.ends_with(&format!("{program} jobs/{first}/")),
                 "{note}"

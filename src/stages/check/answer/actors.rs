@@ -1,6 +1,7 @@
 //! The process that a finding names: the rank in the job, the process and its GPU, as far as INIT lines give them.
 
-use crate::stages::check::finding::{About, Finding};
+use crate::stages::check::finding::{About, Finding, LineSpot};
+use crate::stages::check::log::job_processes::JobProcesses;
 use crate::stages::check::ranks::names::RankNames;
 use crate::stages::communicators::CommunicatorsSummary;
 
@@ -32,6 +33,20 @@ pub(crate) fn find_rank_in_job(found: &CommunicatorsSummary, finding: &Finding) 
         Some(side) => found.job_rank_of_side(side),
         None => about.rank.filter(|_| about.comm_id.is_none()),
     }
+}
+
+/// Returns the job, or attempt of one, that a finding is about: that of its process, else the one at work at its line.
+pub(crate) fn find_job(
+    found: &CommunicatorsSummary,
+    processes: &JobProcesses,
+    finding: &Finding,
+) -> Option<u32> {
+    let side = find_side(found, &finding.about);
+    side.map(|side| processes.job_of(found.sides[side].process))
+        .or_else(|| match finding.evidence.first()?.at {
+            LineSpot::Line(at) => processes.job_at(at),
+            LineSpot::Byte { .. } => None,
+        })
 }
 
 /// Returns a side of the process, that of the named communicator if possible.

@@ -35,7 +35,13 @@ impl CheckSummary {
         let worst = self.findings.first();
         let worst = worst.filter(|finding| finding.severity != Severity::Note);
         let (sentence, (next, is_command)) = match worst {
-            Some(finding) => (self.describe_worst(finding), self.next_step(finding)),
+            Some(finding) => (
+                self.describe_worst(finding),
+                match self.describe_running_job() {
+                    Some(stop) => (Some(stop), false),
+                    None => self.next_step(finding),
+                },
+            ),
             None => {
                 let (says, advice) = self.describe_clean();
                 (says, (advice, false))
@@ -64,6 +70,9 @@ impl CheckSummary {
         {
             clause += &format!(", {}", stage.describe_stage());
         }
+        if finding.reasons.contains(&Reason::StartedAgain) && finding.severity == Severity::Error {
+            clause += "; the job was started again";
+        }
         let warnings = self.count_findings(Severity::Warning);
         match (finding.severity, self.is_empty(), warnings) {
             (Severity::Error, ..) => clause,
@@ -72,6 +81,14 @@ impl CheckSummary {
             (_, false, 1) => format!("{clause} (a warning; no error found)"),
             (_, false, n) => format!("{clause} (the first of {n} warnings; no error found)"),
         }
+    }
+
+    /// What the silence of a log would show if its job still ran.
+    fn describe_running_job(&self) -> Option<String> {
+        let stop = self.if_running.as_ref()?;
+        Some(format!(
+            "the log does not grow; if the job still runs: {stop}"
+        ))
     }
 
     fn describe_clean(&self) -> (String, Option<String>) {
@@ -114,9 +131,7 @@ impl CheckSummary {
             "no fault found in what this log shows: {}{not}",
             parts.join(", ")
         );
-        if let Some(stop) = &self.if_running {
-            let stop =
-                format!("the log did not grow while it was watched; if the job still runs: {stop}");
+        if let Some(stop) = self.describe_running_job() {
             return (says, Some(stop));
         }
         // Ranks at different calls are normal while a job runs.
@@ -176,7 +191,9 @@ pub(crate) fn first_clause(says: &str) -> &str {
 fn show_stack(finding: &Finding) -> Option<String> {
     let about = &finding.about;
     let is_waited_for = finding.kind.is_stop() || finding.kind == Kind::WatchdogTimeout;
-    let needs_stack = is_waited_for && !finding.reasons.contains(&Reason::StackKnown);
+    // A process of an earlier attempt is gone.
+    let is_past = [Reason::StackKnown, Reason::StartedAgain];
+    let needs_stack = is_waited_for && !finding.reasons.iter().any(|why| is_past.contains(why));
     let pid = about.pid.filter(|_| needs_stack)?;
     let host = std::str::from_utf8(about.host.as_deref()?).ok()?;
     let is_dead = |reason: &Reason| matches!(reason, Reason::Dead(dead) if dead.is_connection_lost);

@@ -3,7 +3,9 @@
 use crate::stages::check::log::job_ends::JobEnds;
 use crate::stages::check::streams::compare::StreamComparison;
 use crate::stages::check::wording::number_and_noun;
-use crate::stages::communicators::{CommunicatorsSummary, MergedCommunicator, Named};
+use crate::stages::communicators::{
+    CommunicatorSide, CommunicatorsSummary, MergedCommunicator, Named,
+};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
@@ -14,6 +16,10 @@ pub struct JudgedParts {
     pub compared: u64,
     /// The number of ranks, where all ranks of the largest communicator completed its initialisation.
     pub initialised: Option<u32>,
+    /// Other ranks are not in it, or other communicators were not seen to complete theirs.
+    pub is_part_of_setup: bool,
+    /// How many communicators are as large.
+    pub largest: u64,
     /// A line reports that the job is done.
     pub has_end: bool,
     /// Other tools' records of calls were compared.
@@ -32,6 +38,8 @@ impl JudgedParts {
             initialised: InitProgress::of_largest(found)
                 .filter(|init| init.complete == init.all)
                 .map(|init| init.all),
+            is_part_of_setup: is_largest_only_a_part(found),
+            largest: count_largest(found),
             has_end: ends.reports_done(),
             has_records: false,
         }
@@ -39,7 +47,15 @@ impl JudgedParts {
 
     /// True where nothing was judged.
     pub fn is_nothing(&self) -> bool {
-        *self == JudgedParts::default()
+        let JudgedParts {
+            compared,
+            initialised,
+            is_part_of_setup: _,
+            largest: _,
+            has_end,
+            has_records,
+        } = self;
+        *compared == 0 && initialised.is_none() && !has_end && !has_records
     }
 
     /// `the calls of 3 communicators, the initialisation of all 8 ranks, the job's own report of its end`.
@@ -55,7 +71,14 @@ impl JudgedParts {
         if let Some(ranks) = self.initialised {
             parts.push(match ranks {
                 1 => "the initialisation of the only rank".to_owned(),
-                _ => format!("the initialisation of all {ranks} ranks"),
+                _ if !self.is_part_of_setup => format!("the initialisation of all {ranks} ranks"),
+                _ if self.largest == 1 => {
+                    format!("the initialisation of the largest communicator ({ranks} ranks)")
+                }
+                _ => format!(
+                    "the initialisation of the {} largest communicators ({ranks} ranks each)",
+                    self.largest
+                ),
             });
         }
         if self.has_end {
@@ -127,6 +150,22 @@ impl InitProgress {
             all: largest,
         })
     }
+}
+
+/// True where the largest communicator does not have all processes, or a smaller one is not complete.
+fn is_largest_only_a_part(found: &CommunicatorsSummary) -> bool {
+    let sides = || found.sides.iter().filter(|side| side.rank.is_some());
+    let processes: BTreeSet<u32> = sides().map(|side| side.process).collect();
+    let largest = found.communicators.iter().filter_map(|c| c.nranks).max();
+    let is_open =
+        |side: &CommunicatorSide| side.progress.began.is_some() && !side.state.is_set_up();
+    sides().any(is_open) || largest.is_some_and(|all| processes.len() > all as usize)
+}
+
+fn count_largest(found: &CommunicatorsSummary) -> u64 {
+    let sizes = || found.communicators.iter().filter_map(|c| c.nranks);
+    let largest = sizes().max();
+    sizes().filter(|size| Some(*size) == largest).count() as u64
 }
 
 /// Returns the ranks of a communicator that completed its initialisation.

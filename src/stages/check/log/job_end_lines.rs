@@ -102,7 +102,7 @@ impl ReportedFailure {
     pub(crate) fn is_outside_end(&self) -> bool {
         matches!(
             self.what,
-            FailureCause::Cancelled | FailureCause::Interrupted
+            FailureCause::Cancelled | FailureCause::Interrupted | FailureCause::Signal(1)
         )
     }
 

@@ -1,6 +1,7 @@
 //! How far the job had come when something failed, by the step lines and the initialisation before it.
 
 use crate::stages::check::finding::{Finding, JobStage, LineSpot, Severity};
+use crate::stages::check::log::job_processes::JobProcesses;
 use crate::stages::check::walk::CheckGathered;
 use crate::stages::net::net_stage::FirstReportLine;
 
@@ -8,35 +9,41 @@ use crate::stages::net::net_stage::FirstReportLine;
 /// that its line is in: ranks that run ahead of the step lines are further than that.
 pub(crate) fn note_stages(findings: &mut [Finding], seen: &CheckGathered) {
     let setups = SetupSpots::new(seen);
+    let processes = JobProcesses::new(&seen.found, seen.warnings.ends.first_messages());
     let mut inputs = seen.inputs.iter();
     let has_steps = inputs.any(|input| input.last_step_number().is_some());
     for finding in findings {
-        let first = finding.evidence.first().map(|evidence| evidence.at);
-        if let (Some(_), None, Some(LineSpot::Line(at))) =
-            (finding.about.seq, finding.about.step, first)
-        {
+        let Some(LineSpot::Line(at)) = finding.evidence.first().map(|evidence| evidence.at) else {
+            continue;
+        };
+        let stage = stage_of_step(seen, &processes, at);
+        if let (Some(_), None, Some(_)) = (finding.about.seq, finding.about.step, stage) {
             let input = seen.inputs.get(at.input as usize);
             finding.about.step = input.and_then(|input| input.step_at_line(at.line));
         }
-        if let (Severity::Error, None, Some(LineSpot::Line(at))) =
-            (finding.severity, finding.about.stage, first)
-        {
+        if let (Severity::Error, None) = (finding.severity, finding.about.stage) {
             let setup = || setups.stage_before(at);
             // Where another input has the step lines, this one's initialisation is long past.
             let is_past = |stage: &JobStage| has_steps && *stage == JobStage::Initialised;
-            finding.about.stage =
-                stage_of_step(seen, at).or_else(|| setup().filter(|stage| !is_past(stage)));
+            finding.about.stage = stage.or_else(|| setup().filter(|stage| !is_past(stage)));
         }
     }
 }
 
-fn stage_of_step(seen: &CheckGathered, at: FirstReportLine) -> Option<JobStage> {
+/// The stage by the step lines, where all processes of the job began before them.
+fn stage_of_step(
+    seen: &CheckGathered,
+    processes: &JobProcesses,
+    at: FirstReportLine,
+) -> Option<JobStage> {
     let input = seen.inputs.get(at.input as usize)?;
     input.last_step_number()?;
-    Some(match input.last_step_before(at.line) {
-        Some(step) => JobStage::AfterStep(step),
-        None => JobStage::BeforeFirstStep,
-    })
+    let begin = processes.begins_of_job_at(at).map_or(0, |(_, last)| last);
+    match input.last_step_between(begin, at.line) {
+        Some(step) => Some(JobStage::AfterStep(step)),
+        None if at.line < begin || input.last_step_before(begin).is_some() => None,
+        None => Some(JobStage::BeforeFirstStep),
+    }
 }
 
 /// Where initialisations begin and complete, in order.

@@ -66,8 +66,8 @@ impl InputCuts {
         }
     }
 
-    /// True for a line before which lines may be missing.
-    pub(crate) fn is_after_cut(&self, line: u64) -> bool {
-        self.within.is_some_and(|cut| line > cut)
+    /// True for a line before which lines of its job may be missing, whose first process began at `begin`.
+    pub(crate) fn is_after_cut(&self, begin: u64, line: u64) -> bool {
+        self.within.is_some_and(|cut| line > cut && begin <= cut)
     }
 }

@@ -5,6 +5,7 @@ pub(super) mod first_failure;
 mod job_done;
 pub(super) mod job_end_lines;
 pub(super) mod job_ends;
+pub(crate) mod job_processes;
 pub(crate) mod job_spans;
 pub(crate) mod job_stage;
 pub(crate) mod limits;

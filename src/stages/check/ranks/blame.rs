@@ -87,7 +87,7 @@ impl DifferenceContext<'_> {
             names,
             end,
             stops,
-            &nccl_call::processes_waiting(watched, names),
+            &nccl_call::processes_waiting(watched, stops.ranks),
         );
         behind
             .findings
@@ -231,7 +231,7 @@ impl DifferenceContext<'_> {
             return;
         };
         let job = stops.job_of_process(laggard);
-        let waits = nccl_call::processes_waiting(watched, self.names);
+        let waits = nccl_call::processes_waiting(watched, stops.ranks);
         let odd = find_odd_process(self.last, self.found, |process| {
             stops.job_of_process(process) == job
         });
@@ -330,7 +330,7 @@ impl DifferenceContext<'_> {
     /// Processes that alone stopped, of the jobs that otherwise seem to go on.
     fn find_lone_stops(&self, stops: StopDetector<'_>, going_on: &BTreeSet<u32>) -> Vec<LoneStop> {
         let alone = self
-            .lone_stop_search(stops.steps, |process| stops.job_of_process(process))
+            .lone_stop_search(stops.steps, stops.silence)
             .find_lone_stops_by_job();
         let alone = alone.into_iter().filter(|(job, _)| going_on.contains(job));
         alone.map(|(_, lone)| lone).collect()

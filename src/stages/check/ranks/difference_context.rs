@@ -5,6 +5,7 @@ use super::last_calls::LastCallByProcess;
 use super::mismatch::{CallDetails, MemberCalls};
 use super::names::RankNames;
 use super::stopped::lone_stop::LoneStopSearch;
+use crate::stages::check::log::job_spans::JobCallSpans;
 use crate::stages::check::streams::compare::MemberStream;
 use crate::stages::check::streams::step_ends::InputStepEnds;
 use crate::stages::check::streams::stream_owners::StreamOwner;
@@ -57,12 +58,11 @@ impl<'a> DifferenceContext<'a> {
         stream.member.caller.is_none() || known as u64 == end.saturating_sub(first)
     }
 
-    /// Returns a search over the last calls and their owners; `steps` are the processes' own,
-    /// `job_of` gives the job of a process.
+    /// Returns a search over the last calls and their owners; `steps` are the processes' own.
     pub(super) fn lone_stop_search<'t>(
         &'t self,
         steps: &'t InputStepEnds,
-        job_of: impl Fn(u32) -> u32 + 't,
+        spans: &'t JobCallSpans,
     ) -> LoneStopSearch<'t> {
         let mut process_of: FxHashMap<u32, u32> = FxHashMap::default();
         let mut made: FxHashMap<u32, u64> = FxHashMap::default();
@@ -81,7 +81,7 @@ impl<'a> DifferenceContext<'a> {
             calls: self.streams.list_last_calls(),
             steps: Box::new(own),
             process_of: Box::new(move |stream| process_of.get(&stream).copied()),
-            job_of: Box::new(job_of),
+            spans,
         }
     }
 

@@ -38,8 +38,9 @@ pub(crate) const MIN_OTHERS_TOGETHER: usize = 5;
 /// of that rank are late.
 pub(crate) const MAX_STEPS_AFTER_LAST_CALL: usize = 6;
 
-/// This many calls of each member must be known to show its usual lag.
-pub(crate) const MIN_CALLS_TO_JUDGE_LAG: u64 = 16;
+/// A rank must have made each of the calls that it lacks this many times before: a log that ends in the first steps
+/// does not show how far behind its ranks may be.
+pub(crate) const MIN_CALLS_TO_JUDGE_LAG: u64 = 4;
 
 /// This many ranks do not come to one of two places by chance.
 pub(crate) const MIN_RANKS_AT_ONE_PLACE: usize = 4;

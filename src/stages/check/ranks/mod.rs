@@ -33,6 +33,7 @@ use crate::count::calls::Options;
 use crate::error::Result;
 use crate::report::account::Account;
 use crate::source::Input;
+use crate::stages::check::log::job_processes::JobProcesses;
 use crate::stages::communicators::CommunicatorsSummary;
 use blame::JobEndEvidence;
 use confidence::unjudged;
@@ -177,11 +178,13 @@ fn reread_and_blame(
         last: &find_last_calls(&details, streams, &whose),
     };
     let middle = case
-        .lone_stop_search(&ends, |process| silence.job_of_process(process))
+        .lone_stop_search(&ends, &silence)
         .find_lone_mid_step_ranks();
+    let ranks = JobProcesses::new(found, failures.begins.clone());
     let stops = StopDetector {
         found,
         silence: &silence,
+        ranks: &ranks,
         failures,
         lags: met,
         steps: &ends,
@@ -205,13 +208,21 @@ fn reread_and_blame(
         uncut: judged.uncut,
         ..end.signals
     };
-    confidence::rate_confidence(&mut findings, &mut compared, &doubts, &case, inputs, end)?;
+    confidence::rate_confidence(
+        &mut findings,
+        &mut compared,
+        &doubts,
+        &case,
+        inputs,
+        &ranks,
+        end,
+    )?;
     if !findings.is_empty() {
         findings.extend(last_calls::list_last_calls(case.last, found));
     }
     let made = case.count_collectives();
     findings.extend(nccl_call::find_timed_out_nccl_calls(
-        watched, &details, &made, &whose, case.names,
+        watched, &details, &made, &whose, &ranks, case.names,
     ));
     findings.extend(case.note_absent_members(&compared, inputs.accounts));
     Ok(RankComparison { compared, findings })

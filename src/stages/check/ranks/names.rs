@@ -15,37 +15,52 @@ pub(crate) struct RankNames<'a> {
     pub(crate) found: &'a CommunicatorsSummary,
 }
 
-impl RankNames<'_> {
+impl<'a> RankNames<'a> {
     /// The process of a side.
     pub(crate) fn process_of_side(&self, side: usize) -> &SpeakerProcess {
         &self.found.processes[self.found.sides[side].process as usize]
     }
 
-    /// `rank 11 (node1:4123)`, by its rank in the job; `rank 11 (node1:4123, its rank 3)` where it is another
-    /// rank in the communicator; `its rank 3 (node1:4123)` and `node1:4123` where less is known.
+    /// [`Self::describe_actor`] with its rank in the communicator: `rank 11 (node1, GPU 3, pid 4123, its rank 3)`
+    /// where that is another, `its rank 3 (node1:4123)` where it alone is known.
     pub(crate) fn describe_member(&self, member: &CommMember) -> String {
-        let process = describe_process(self.process_of_side(member.side));
-        match (self.job_rank_of_side(member.side), member.rank) {
-            (Some(job), Some(rank)) if job != rank => {
-                format!("rank {job} ({process}, its rank {rank})")
+        let (side, own) = (member.side, member.rank);
+        match (self.job_rank_of_side(side), own) {
+            (Some(job), Some(own)) if job != own => {
+                format!("rank {job} ({}, its rank {own})", self.describe_place(side))
             }
-            (Some(job), _) => format!("rank {job} ({process})"),
-            (None, Some(rank)) => format!("its rank {rank} ({process})"),
-            (None, None) => process,
+            (None, Some(own)) => {
+                format!(
+                    "its rank {own} ({})",
+                    describe_process(self.process_of_side(side))
+                )
+            }
+            _ => self.describe_actor(side),
         }
     }
 
-    /// `rank 11 (node1, GPU 3, pid 4123)`, as far as it is known: the one to look at.
+    /// `rank 11 (node1, GPU 3, pid 4123)`, by its rank in the job; `node1:4123` where that is unknown.
     pub(crate) fn describe_actor(&self, side: usize) -> String {
-        let process = self.process_of_side(side);
-        let Some(rank) = self.job_rank_of_side(side) else {
-            return describe_process(process);
-        };
-        let mut place = vec![String::from_utf8_lossy(&process.host).into_owned()];
+        match self.job_rank_of_side(side) {
+            Some(rank) => format!("rank {rank} ({})", self.describe_place(side)),
+            None => describe_process(self.process_of_side(side)),
+        }
+    }
+
+    /// `node1, GPU 3, pid 4123`.
+    fn describe_place(&self, side: usize) -> String {
         let gpu = self.found.sides[side].gpu_on_host();
-        place.extend(gpu.map(|gpu| format!("GPU {gpu}")));
-        place.extend(process.pid.map(|pid| format!("pid {pid}")));
-        format!("rank {rank} ({})", place.join(", "))
+        describe_process_and_gpu(self.process_of_side(side), gpu)
+    }
+
+    /// A process and its GPU, where it has one.
+    pub(crate) fn process_and_gpu(&self, process: u32) -> (&'a SpeakerProcess, Option<u32>) {
+        let found = self.found;
+        let named = &found.processes[process as usize];
+        let sides = found.sides_of_process(&named.host, named.pid).iter();
+        let mut gpus = sides.filter_map(|&side| found.sides[side].gpu_on_host());
+        let first = gpus.next();
+        (named, first.filter(|first| gpus.all(|gpu| gpu == *first)))
     }
 
     /// The rank of a side's GPU in a communicator.
@@ -142,6 +157,14 @@ impl RankNames<'_> {
             Some(label) => format!("{id} ({label}, {ranks} ranks)"),
         }
     }
+}
+
+/// `node1, GPU 3, pid 4123`.
+pub(crate) fn describe_process_and_gpu(process: &SpeakerProcess, gpu: Option<u32>) -> String {
+    let mut place = vec![String::from_utf8_lossy(&process.host).into_owned()];
+    place.extend(gpu.map(|gpu| format!("GPU {gpu}")));
+    place.extend(process.pid.map(|pid| format!("pid {pid}")));
+    place.join(", ")
 }
 
 /// `node1:4123`.

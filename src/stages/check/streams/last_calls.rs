@@ -149,10 +149,3 @@ pub(crate) fn count_calls_behind(calls: &[LastStreamCall]) -> Vec<u64> {
     later.reverse();
     later
 }
-
-/// True if all calls are of one input: lines of different inputs have no order.
-pub(crate) fn are_of_one_input<'c>(calls: impl IntoIterator<Item = &'c LastStreamCall>) -> bool {
-    let mut inputs = calls.into_iter().map(|call| call.input);
-    let first = inputs.next();
-    inputs.all(|input| Some(input) == first)
-}

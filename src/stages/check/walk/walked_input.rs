@@ -150,13 +150,21 @@ impl WalkedInput {
 
     /// The number of the last step with its line before `line`.
     pub(crate) fn last_step_before(&self, line: u64) -> Option<u64> {
+        self.last_step_between(0, line)
+    }
+
+    /// The number of the last step with its line after `begin` and before `line`.
+    pub(crate) fn last_step_between(&self, begin: u64, line: u64) -> Option<u64> {
+        let is_between = |mark: u64| begin < mark && mark < line;
         let steps = self.timeline.steps.remaining().iter().rev();
-        let mut before =
-            steps.filter(|step| self.mark_of_step(step).is_some_and(|mark| mark.line < line));
+        let mut before = steps.filter(|step| {
+            self.mark_of_step(step)
+                .is_some_and(|mark| is_between(mark.line))
+        });
         let old = || {
             self.old
                 .last
-                .filter(|old| old.line < line)
+                .filter(|old| is_between(old.line))
                 .map(|old| old.step)
         };
         before.next().map(|step| step.step).or_else(old)

@@ -16,6 +16,8 @@ pub(super) struct WatchdogProgress {
 pub(super) struct GroupReport<'a> {
     /// The progress that each rank reports, by its last line.
     pub(super) far: BTreeMap<u32, (WatchdogProgress, &'a WatchdogRecord)>,
+    /// The first call that each rank waits for in vain: it completed those before.
+    pub(super) waits: BTreeMap<u32, u64>,
     /// The ranks in the group that printed a line.
     spoke: BTreeSet<u32>,
     /// A rank in the job that printed a line, and its rank in the group is unknown: it may be any of those
@@ -35,6 +37,14 @@ impl<'a> GroupReport<'a> {
         self.spoke.extend(*rank);
     }
 
+    /// The ranks that wait for a later call than `seq`, and those that wait for an earlier one.
+    pub(super) fn split_other_waits(&self, seq: u64) -> (BTreeSet<u32>, BTreeSet<u32>) {
+        let others = self.waits.iter().filter(|(_, own)| **own != seq);
+        others
+            .map(|(&rank, _)| rank)
+            .partition(|rank| self.waits[rank] > seq)
+    }
+
     /// The members without a line, of `size` ones or as many as the lines show.
     pub(super) fn find_silent(&mut self, size: Option<u32>) -> BTreeSet<u32> {
         // A single line may be all that was pasted.
@@ -50,6 +60,15 @@ impl<'a> GroupReport<'a> {
             }
             _ => BTreeSet::new(),
         }
+    }
+}
+
+/// The number of the call that a message gives up.
+fn timed_out_call(message: &WatchdogMessage) -> Option<u64> {
+    match message {
+        WatchdogMessage::Timeout(timeout) => timeout.seq,
+        WatchdogMessage::Work { at, .. } => u64::try_from((*at)?).ok(),
+        _ => None,
     }
 }
 
@@ -83,6 +102,12 @@ pub(super) fn collect_group_reports(
                 group.far.insert(rank, (now, record));
             }
             _ => {}
+        }
+        // The calls of unnamed groups are of several, each with numbers of its own.
+        let call = timed_out_call(&record.what).filter(|_| record.group.is_some());
+        if let Some((rank, seq)) = record.known_rank().zip(call) {
+            let first = group.waits.entry(rank).or_insert(seq);
+            *first = seq.min(*first);
         }
         group.add_speaker(record);
     }

@@ -20,3 +20,6 @@ pub(super) const MAX_WRAPPED_BYTES: usize = 1 << 11;
 
 /// Ranks that a line of Horovod's lists and that are kept; a damaged line may have any number.
 pub(super) const MAX_STALLED_RANKS: usize = 1 << 12;
+
+/// How many tensors are named, each with the ranks that lack it.
+pub(super) const MAX_TENSORS_NAMED: usize = 2;

@@ -3,13 +3,13 @@
 
 use super::{TimedOutCall, WatchdogMessage, WatchdogRecord};
 use crate::stages::check::finding::{About, Confidence, Finding, Kind};
+use crate::stages::check::log::job_processes::JobProcesses;
 use crate::stages::check::ranks::mismatch::{CallDetails, show_call};
 use crate::stages::check::ranks::names::RankNames;
 use crate::stages::check::streams::ProcessComm;
 use crate::stages::check::streams::stream_owners::StreamOwner;
 use crate::stages::check::streams::wanted_streams::CallDetail;
 use crate::stages::check::wording::{list_names, quote_text};
-use crate::stages::communicators::is_world;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,9 +51,9 @@ pub(crate) fn find_timed_out_nccl_calls(
     details: &CallDetails,
     made: &FxHashMap<ProcessComm, u64>,
     whose: &FxHashMap<ProcessComm, StreamOwner>,
+    ranks: &JobProcesses,
     names: RankNames<'_>,
 ) -> Vec<Finding> {
-    let processes = processes_by_rank(names);
     let mut calls_of: FxHashMap<u32, Vec<_>> = FxHashMap::default();
     for (key, calls) in details {
         if let Some(whose) = whose.get(&key.0) {
@@ -66,14 +66,15 @@ pub(crate) fn find_timed_out_nccl_calls(
         let WatchdogMessage::Timeout(timeout) = &record.what else {
             continue;
         };
-        let process = record.known_rank().and_then(|rank| processes.get(&rank));
+        let process = record.known_rank();
+        let process = process.and_then(|rank| ranks.process_of_rank(rank, record.at));
         let call = nccl_op_and_count(timeout).zip(timeout.seq);
         let Some((process, ((op, count), number))) = process.zip(call) else {
             continue;
         };
         let fits = |call: &&CallDetail| *call.op == *op && call.line.count == count;
         // PyTorch counts from 1. Some of its works are no calls: the nearest number is meant.
-        let own = calls_of.get(process).into_iter().flatten();
+        let own = calls_of.get(&process).into_iter().flatten();
         let those = own.flat_map(|((caller, way), calls)| {
             let calls = calls.iter().filter(fits);
             calls.map(move |call| (caller, way, call))
@@ -175,29 +176,15 @@ fn nccl_call_finding(
     })
 }
 
-/// The processes that report a timeout, if others of the job report none: a rank that waits for a call has made
+/// The processes that report a timeout, if others of their job report none: a rank that waits for a call has made
 /// it, and the others keep it waiting.
-pub(crate) fn processes_waiting(watched: &[WatchdogRecord], names: RankNames<'_>) -> BTreeSet<u32> {
-    let processes = processes_by_rank(names);
+pub(crate) fn processes_waiting(watched: &[WatchdogRecord], ranks: &JobProcesses) -> BTreeSet<u32> {
     let late = watched
         .iter()
         .filter(|w| matches!(w.what, WatchdogMessage::Timeout(_)));
-    let named = late.filter_map(|w| processes.get(&w.known_rank()?));
-    let waiting: BTreeSet<u32> = named.copied().collect();
-    match processes.values().all(|process| waiting.contains(process)) {
-        true => BTreeSet::new(),
-        false => waiting,
-    }
-}
-
-/// The processes of the job's ranks, by the communicator that has all of them.
-fn processes_by_rank(names: RankNames<'_>) -> BTreeMap<u32, u32> {
-    let all = &names.found.communicators;
-    let world = all.iter().find(|c| is_world(c));
-    let sides = world.map_or(&[][..], |world| &world.sides);
-    let of = |&side: &usize| {
-        let side = &names.found.sides[side];
-        side.rank.map(|rank| (rank, side.process))
-    };
-    sides.iter().filter_map(of).collect()
+    let named = late.filter_map(|w| ranks.process_of_rank(w.known_rank()?, w.at));
+    let mut waiting: BTreeSet<u32> = named.collect();
+    let jobs = ranks.jobs_with_others(|process| waiting.contains(&process));
+    waiting.retain(|&process| jobs.contains(&ranks.job_of(process)));
+    waiting
 }

@@ -1,10 +1,10 @@
 //! The finding on ranks that did not submit a tensor to Horovod.
 
-use super::limits::MAX_STALLED_RANKS;
+use super::limits::{MAX_STALLED_RANKS, MAX_TENSORS_NAMED};
 use super::{WatchdogMessage, WatchdogRecord, describe_ranks};
 use crate::grammar::message::horovod::StalledTensor;
 use crate::stages::check::finding::{About, Confidence, Finding, Kind, Reason};
-use crate::stages::check::wording::{quote_text, verb_form};
+use crate::stages::check::wording::{number_and_noun, quote_text, verb_form};
 use crate::stages::net::net_stage::FirstReportLine;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -74,9 +74,8 @@ pub(in crate::stages::check) fn find_stalled_tensors(
             verb_form(missing.len(), "has", "have")
         ),
         (_, false) => format!(
-            "Horovod waits for {}, each in another tensor, such as {tensor} for {}",
-            describe_ranks(&missing),
-            describe_ranks(&waited[0])
+            "ranks submitted different tensors to Horovod, which waits for {}",
+            describe_waits_of_ranks(&all, &waited)
         ),
     };
     let look = match missing.is_empty() {
@@ -97,6 +96,28 @@ pub(in crate::stages::check) fn find_stalled_tensors(
         finding.excuse(Reason::WentOn);
     }
     Some(finding)
+}
+
+/// `rank 3 in tensor a, and for ranks 0-2 in tensor b`: the first tensor that each set of ranks lacks.
+fn describe_waits_of_ranks(
+    all: &[(&WatchdogRecord, &TensorWait)],
+    waited: &[BTreeSet<u32>],
+) -> String {
+    let mut sets: Vec<(&BTreeSet<u32>, &[u8])> = Vec::new();
+    for ((_, wait), ranks) in all.iter().zip(waited) {
+        if !ranks.is_empty() && !sets.iter().any(|(known, _)| *known == ranks) {
+            sets.push((ranks, &wait.name));
+        }
+    }
+    let more = sets.len().saturating_sub(MAX_TENSORS_NAMED);
+    let named = sets.iter().take(MAX_TENSORS_NAMED);
+    let mut named: Vec<String> = named
+        .map(|(ranks, name)| format!("{} in {}", describe_ranks(ranks), quote_text(name)))
+        .collect();
+    if more > 0 {
+        named.push(number_and_noun(more as u64, "other set of ranks"));
+    }
+    named.join(", and for ")
 }
 
 #[cfg(test)]
@@ -134,6 +155,7 @@ mod tests {
         assert!(says.starts_with("Horovod waits for ranks 2-3,"), "{says}");
         let (rank, says) = find(&["a [missing ranks: 0]", "b [missing ranks: 1]"]);
         assert_eq!(rank, None);
-        assert!(says.contains("each in another tensor"), "{says}");
+        let parted = "ranks submitted different tensors to Horovod, which waits for rank 0 in a, and for rank 1 in b";
+        assert_eq!(says, parted);
     }
 }

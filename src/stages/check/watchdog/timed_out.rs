@@ -11,7 +11,8 @@ use super::{differing_calls, hccl, stuck};
 use crate::grammar::ending::find_relayed_error;
 use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Reason};
 use crate::stages::check::ranks::names::RankNames;
-use crate::stages::check::wording::quote_text;
+use crate::stages::check::wording::{number_and_noun, quote_text};
+use crate::stages::check::words::failures::find_advice_on_exception;
 use crate::stages::net::net_stage::FirstReportLine;
 use memchr::memmem;
 use std::collections::{BTreeMap, BTreeSet};
@@ -135,7 +136,10 @@ fn find_watchdog_exceptions(records: &[WatchdogRecord]) -> Vec<Finding> {
                 "another process ended first, or the network failed: look at the process that closed the connection, \
                  and for the first failure in the output of all ranks",
             ),
-            false => (Confidence::High, ""),
+            false => (
+                Confidence::High,
+                find_advice_on_exception(what).unwrap_or_default(),
+            ),
         };
         Finding {
             about: About::of_rank(rank.filter(|_| !is_of_end)),
@@ -175,15 +179,18 @@ fn timeout_finding(
         !ranks.contains(rank)
             && u64::try_from(far.completed).is_ok_and(|n| waited.seq.is_some_and(|seq| n >= seq))
     };
-    let past: BTreeSet<u32> = far
-        .iter()
-        .filter(|(rank, (far, _))| is_past(rank, far))
-        .map(|(&rank, _)| rank)
-        .collect();
-    far.retain(|rank, _| !past.contains(rank));
-    let behind = waited
+    let (mut past, mut behind) = waited
         .seq
-        .map_or_else(BTreeSet::new, |seq| ranks_behind(&far, seq));
+        .map(|seq| group.split_other_waits(seq))
+        .unwrap_or_default();
+    past.extend(
+        far.iter()
+            .filter(|(rank, (far, _))| is_past(rank, far))
+            .map(|(&rank, _)| rank),
+    );
+    far.retain(|rank, _| !past.contains(rank));
+    behind.retain(|rank| !far.contains_key(rank));
+    behind.extend(waited.seq.iter().flat_map(|&seq| ranks_behind(&far, seq)));
     let evidence = timeout_evidence(waited, behind.iter().filter_map(|rank| far.get(rank)));
     let odd = match group.find_silent(group_size(waited)) {
         _ if !behind.is_empty() => OddGroupRanks::Behind(behind),
@@ -201,6 +208,8 @@ fn timeout_finding(
             _ => ranks_with_fewest_calls(&far),
         },
     };
+    let is_first =
+        waited.seq == Some(1) && matches!(odd, OddGroupRanks::Silent(..) | OddGroupRanks::Unknown);
     let mut says = describe_wait(waited) + &describe_on_ranks(&ranks) + &odd.describe_odd();
     if let OddGroupRanks::Absent(absent) = &odd {
         says.insert_str(0, &absent.describe_absence());
@@ -210,12 +219,18 @@ fn timeout_finding(
         why: format!("the watchdog's lines report it; {why}"),
         advice: match waited.library() {
             b'H' => hccl::TIMEOUT_ADVICE.to_owned(),
+            _ if is_first => FIRST_CALL_ADVICE.to_owned(),
             _ => String::new(),
         },
         evidence,
         ..Finding::of_kind(Kind::WatchdogTimeout, Confidence::High, says)
     }
 }
+
+/// PyTorch counts the calls of a group from 1.
+const FIRST_CALL_ADVICE: &str = "it is the first call of its group, so these ranks never communicated: look at whether all \
+    processes came to it, and at NCCL's own lines (NCCL_DEBUG=INFO) for the interface and the way between the GPUs; \
+    NCCL_SOCKET_IFNAME names the interface, NCCL_P2P_DISABLE=1 tests the way";
 
 /// The call, and how long ranks waited for it.
 fn describe_wait(waited: &TimedOutWait<'_>) -> String {
@@ -247,9 +262,11 @@ fn describe_wait(waited: &TimedOutWait<'_>) -> String {
 /// `ALLREDUCE of 4 elements`, `_ALLGATHER_BASE of 4 elements in and 16 out`.
 pub(super) fn describe_timed_out_call(timeout: &TimedOutCall) -> String {
     let elements = match (timeout.numel_in, timeout.numel_out) {
-        (Some(from), Some(to)) if from == to => format!(" of {from} elements"),
-        (Some(from), Some(to)) => format!(" of {from} elements in and {to} out"),
-        (None, Some(to)) => format!(" of {to} elements out"),
+        (Some(from), Some(to)) if from == to => format!(" of {}", number_and_noun(from, "element")),
+        (Some(from), Some(to)) => {
+            format!(" of {} in and {to} out", number_and_noun(from, "element"))
+        }
+        (None, Some(to)) => format!(" of {} out", number_and_noun(to, "element")),
         _ => String::new(),
     };
     format!("{}{elements}", quote_text(&timeout.op))

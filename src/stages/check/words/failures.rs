@@ -20,6 +20,10 @@ pub(in crate::stages::check) fn describe_outside_end(end: &ReportedFailure) -> S
             "{} was ended from outside by SIGTERM: the launcher, the scheduler or a person sent it",
             name_failed_process(None, end.rank, end.pid, end.host.as_deref())
         ),
+        _ if end.what == FailureCause::Signal(1) => format!(
+            "{} was ended from outside by SIGHUP: its terminal or its connection (ssh) was closed",
+            name_failed_process(None, end.rank, end.pid, end.host.as_deref())
+        ),
         _ if words.is_empty() => "the job was ended from outside".to_owned(),
         Some((at, why)) => format!(
             "the scheduler cancelled the job at {at}: {}",
@@ -29,15 +33,18 @@ pub(in crate::stages::check) fn describe_outside_end(end: &ReportedFailure) -> S
     }
 }
 
-/// Returns the name of a process that failed, as far as it is known.
+/// Returns the name of a process that failed, as far as it is known; `named` is the process and its GPU.
 pub(in crate::stages::check) fn name_failed_process(
-    named: Option<&SpeakerProcess>,
+    named: Option<(&SpeakerProcess, Option<u32>)>,
     rank: Option<u32>,
     pid: Option<u64>,
     host: Option<&[u8]>,
 ) -> String {
     let place = match (named, pid, host) {
-        (Some(process), ..) => names::describe_process(process),
+        (Some((process, gpu)), ..) if rank.is_some() => {
+            names::describe_process_and_gpu(process, gpu)
+        }
+        (Some((process, _)), ..) => names::describe_process(process),
         (None, Some(pid), Some(host)) => format!("{}:{pid}", quote_text(host)),
         (None, Some(pid), None) => format!("process {pid}"),
         (None, None, Some(host)) => format!("on {}", quote_text(host)),
@@ -55,19 +62,18 @@ pub(in crate::stages::check) fn name_failed_process(
 /// Returns the sentence for ranks that printed nothing after the failure; `spoke` are the others.
 pub(in crate::stages::check) fn describe_dead_ranks(
     dead: &DeadRanks,
-    named: Option<&SpeakerProcess>,
+    named: Option<(&SpeakerProcess, Option<u32>)>,
     rank: u32,
     silent: &BTreeSet<u32>,
     spoke: &BTreeSet<u32>,
 ) -> String {
     let who = match named {
-        Some(process) if dead.is_host => format!(
+        Some((process, _)) if dead.is_host => format!(
             "ranks {}, all of host {},",
             rank_ranges(silent),
             quote_text(&process.host)
         ),
-        Some(process) => format!("rank {rank} ({})", names::describe_process(process)),
-        None => format!("rank {rank}"),
+        _ => name_failed_process(named, Some(rank), None, None),
     };
     format!(
         "{who} printed nothing after the job failed, and all other ranks did ({}): {}",
@@ -100,16 +106,20 @@ fn describe_signal(number: i32) -> String {
     }
 }
 
-/// Returns the advice of the first row of the table that has words of an exception. One of another kind is its process's own.
-fn advise_by_exception(says: &[u8]) -> &'static str {
+/// Returns the advice of the first row of the table that has words of an exception.
+pub(in crate::stages::check) fn find_advice_on_exception(says: &[u8]) -> Option<&'static str> {
     let mut rows = include_str!("exceptions.txt").split("\n\n").skip(1);
     let has = |line: &str| {
         let words = line.strip_prefix("text ");
         words.is_some_and(|words| memchr::memmem::find(says, words.as_bytes()).is_some())
     };
-    let known = rows.find(|row| row.lines().any(has));
-    let advice = known.and_then(|row| row.lines().find_map(|line| line.strip_prefix("do ")));
-    advice
+    let known = rows.find(|row| row.lines().any(has))?;
+    known.lines().find_map(|line| line.strip_prefix("do "))
+}
+
+/// Returns the advice on an exception. One of another kind is its process's own.
+fn advise_by_exception(says: &[u8]) -> &'static str {
+    find_advice_on_exception(says)
         .unwrap_or("look at its traceback; errors of other ranks after it may only follow from it")
 }
 
@@ -147,6 +157,11 @@ fn describe_hardware_failure(failure: &ReportedFailure) -> (Kind, String, &'stat
         _ => (
             Kind::RankKilled,
             match &failure.host {
+                Some(host) if !failure.says.is_empty() => format!(
+                    "Slurm could not start a task on host {}: {}",
+                    quote_text(host),
+                    quote_text(&failure.says)
+                ),
                 Some(host) => format!(
                     "the host {} failed, as the scheduler reports",
                     quote_text(host)
@@ -194,6 +209,14 @@ pub(in crate::stages::check) fn describe_failure(
             ),
             advise_by_exception(&failure.says),
         ),
+        FailureCause::Repeated => (
+            Kind::RankException,
+            format!(
+                "a process failed, as {who} reports: {}",
+                quote_text(failure.says.trim_ascii())
+            ),
+            "look for the first error in the output of the process that failed, which these lines lack",
+        ),
         FailureCause::OutOfMemory => (
             Kind::HostOutOfMemory,
             format!("{who} was killed: the host was out of memory"),
@@ -231,7 +254,10 @@ pub(in crate::stages::check) fn describe_failure(
         ),
         FailureCause::Crash if !failure.says.is_empty() => (
             Kind::RankCrashed,
-            quote_text(&failure.says),
+            match who == "a process" {
+                true => quote_text(&failure.says),
+                false => format!("{who}: {}", quote_text(&failure.says)),
+            },
             "look at the lines before this one for the first process that reports an error",
         ),
         _ => (

@@ -80,8 +80,7 @@ texts! {
     }
     WatchdogTimeout {
         do "look at the ranks that are behind the others or silent: compare their calls, \
-            look for a crash, an exception or a wait outside NCCL \
-            (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp of pytorch/pytorch)"
+            look for a crash, an exception or a wait outside NCCL"
     }
     WatchdogException {
         why "the watchdog's lines report it"

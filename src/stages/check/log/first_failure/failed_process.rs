@@ -4,9 +4,9 @@ use super::FailureEvidence;
 use crate::grammar::ending::FailureCause;
 use crate::stages::check::finding::{About, Confidence, Finding, Kind, Reason, Severity};
 use crate::stages::check::log::job_end_lines::ReportedFailure;
+use crate::stages::check::ranks::names::RankNames;
 use crate::stages::check::wording::{quote_text, rank_ranges, verb_form};
 use crate::stages::check::words::failures as words;
-use crate::stages::communicators::is_world;
 use crate::stages::net::net_stage::FirstReportLine;
 use std::collections::BTreeSet;
 
@@ -20,7 +20,14 @@ impl<'a> FailureEvidence<'a> {
             Kind::JobCancelled
         };
         let says = words::describe_outside_end(end);
+        let advice = match end.what {
+            FailureCause::Signal(1) => {
+                "start the job so that it outlives the terminal: tmux, nohup, setsid, or the scheduler"
+            }
+            _ => "",
+        };
         Finding {
+            advice: advice.to_owned(),
             evidence: vec![end.line.to_evidence()],
             ..Finding::of_kind(kind, Confidence::High, says)
         }
@@ -43,13 +50,18 @@ impl<'a> FailureEvidence<'a> {
         let closed = closed.filter(|_| is_nameless && failure.is_crash());
         let who = match &closed {
             Some((local, host)) => format!("local rank {local} of {}", quote_text(host)),
-            None => words::name_failed_process(named, rank, pid, host.as_deref()),
+            None => {
+                let names = RankNames { found: self.found };
+                let named = process.map(|process| names.process_and_gpu(process));
+                words::name_failed_process(named, rank, pid, host.as_deref())
+            }
         };
         let is_named_by_closing = closed.is_some();
         let host = host.or(closed.map(|(_, host)| host));
         let (kind, says, advice) = words::describe_failure(failure, &who);
         // A few lines do not show an earlier failure, and a process that waits until its time is up is not at fault.
         let (sure, rank) = match failure.what {
+            FailureCause::Repeated => (Confidence::Low, None),
             FailureCause::Exception if failure.is_time_out() => (Confidence::Low, None),
             FailureCause::Exception if self.ends.is_excerpt() => (Confidence::Medium, rank),
             // The crash is sure, and its process only likely.
@@ -108,7 +120,7 @@ impl<'a> FailureEvidence<'a> {
             Some([_, ..]) => return None,
             _ => {}
         }
-        self.process_of_rank(rank?, failure.line.at)
+        self.ranks.process_of_rank(rank?, failure.line.at)
     }
 
     /// True unless the ranks or hosts of two reports, or of the processes that they name, differ.
@@ -130,28 +142,10 @@ impl<'a> FailureEvidence<'a> {
         ranks.is_none_or(|(a, b)| a == b) && hosts.is_none_or(|(a, b)| is_same_host(a, b))
     }
 
-    /// The process of a rank of the job, of the attempt that was at work at a line.
-    pub(super) fn process_of_rank(&self, rank: u32, at: FirstReportLine) -> Option<u32> {
-        let begin = |process: &u32| {
-            let begin = self.ends.first_message_of(*process);
-            begin.filter(|b| b.input == at.input && *b <= at)
-        };
-        self.of_rank.get(&rank)?.iter().copied().max_by_key(begin)
-    }
-
     /// The rank in the job of a process.
     fn rank_of(&self, process: u32) -> Option<u32> {
-        let own = self.ranks_and_processes().find(|(_, of)| *of == process);
+        let own = self.ranks.iter_ranks().find(|(_, of)| *of == process);
         own.map(|(rank, _)| rank)
-    }
-
-    /// The job's ranks and their processes, of each attempt.
-    pub(super) fn ranks_and_processes(&self) -> impl Iterator<Item = (u32, u32)> + use<'a> {
-        let found = self.found;
-        let all = found.communicators.iter();
-        let world = all.filter(|c| is_world(c));
-        let sides = world.flat_map(|c| &c.sides).map(|&side| &found.sides[side]);
-        sides.filter_map(|side| side.rank.map(|rank| (rank, side.process)))
     }
 }
 

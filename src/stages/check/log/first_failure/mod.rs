@@ -14,6 +14,7 @@ use super::job_ends::JobEnds;
 use super::resumed_jobs::ResumedInputs;
 use crate::grammar::ending::FailureCause;
 use crate::stages::check::finding::{Finding, LineSpot, Reason, Severity};
+use crate::stages::check::log::job_processes::JobProcesses;
 use crate::stages::check::watchdog::{WatchdogMessage as Watch, WatchdogRecord};
 use crate::stages::check::words::failures::describe_others_alike;
 use crate::stages::communicators::CommunicatorsSummary;
@@ -33,7 +34,7 @@ pub(crate) struct FailureEvidence<'a> {
     /// The first of the watchdog's lines.
     alarm: Option<FirstReportLine>,
     /// The processes of each rank of the job, of all attempts.
-    of_rank: BTreeMap<u32, Vec<u32>>,
+    ranks: JobProcesses,
     attempts: Vec<JobAttempt>,
     /// By input: where the job, or an attempt of it, ended as no failure does, and where it was started again.
     ended: BTreeMap<u32, Vec<(FirstReportLine, Option<FirstReportLine>)>>,
@@ -93,13 +94,10 @@ impl<'a> FailureEvidence<'a> {
             watched,
             found,
             alarm: watched.iter().map(|watched| watched.at).min(),
-            of_rank: BTreeMap::new(),
+            ranks: JobProcesses::new(found, ends.first_messages()),
             attempts: Vec::new(),
             ended: BTreeMap::new(),
         };
-        for (rank, process) in all.ranks_and_processes() {
-            all.of_rank.entry(rank).or_default().push(process);
-        }
         all.attempts = all.split_attempts();
         let mut ended: BTreeMap<u32, Vec<_>> = BTreeMap::new();
         for attempt in &all.attempts {
@@ -133,7 +131,7 @@ impl<'a> FailureEvidence<'a> {
         let lines = findings.iter().filter_map(|f| f.evidence.first());
         let inputs: BTreeSet<u32> = lines.map(|line| line.at.input()).collect();
         if !alarms.iter().any(|alarm| inputs.contains(&alarm.at.input)) {
-            findings.extend(self.find_dead_process(&alarms));
+            findings.extend(self.find_dead_processes(&alarms));
         }
         findings
     }
@@ -406,7 +404,11 @@ impl<'a> FailureEvidence<'a> {
 
     fn find_cause_of_attempt(&self, attempt: &JobAttempt) -> Option<Finding> {
         let failures = &attempt.failures;
-        let first = failures.iter().find(|f| f.what != FailureCause::Repeated)?;
+        let Some(first) = failures.iter().find(|f| f.what != FailureCause::Repeated) else {
+            // All that is left of a failure is what others report of it.
+            let repeated = failures.first().filter(|_| self.alarm.is_none())?;
+            return Some(self.failure_finding(repeated, repeated.rank, repeated.pid));
+        };
         let alarms = self.find_alarms(failures);
         let is_own = |f: &&ReportedFailure| self.is_own_failure(f, failures, &alarms);
         if first.is_outside_end() {

@@ -5,6 +5,7 @@ use super::odd_hosts::{about_hosts, evidence_of_hosts};
 use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
 use crate::stages::check::questions::job_facts::JobFacts;
 use crate::stages::check::wording::{list_names, number_and_noun};
+use crate::stages::communicators::CommunicatorsSummary;
 use crate::stages::net::NetSummary;
 use crate::stages::net::fact::{NetFact, NetFactKind};
 use crate::stages::net::table::NetFacts;
@@ -25,7 +26,9 @@ pub(crate) fn find_nvls_unused(job: &JobFacts<'_>) -> Option<Finding> {
     }
     let sizes = CommSizesByHost::from_net(net);
     let mut not_made = can;
-    not_made.retain(|host, _| !made.contains_key(host));
+    // Where a communicator is still being made, its buffers may follow.
+    let open = list_hosts_with_open_setups(job.found);
+    not_made.retain(|host, _| !made.contains_key(host) && !open.contains(host));
     if made.is_empty() {
         not_made.retain(|host, _| sizes.alone.contains_key(host));
         nvls_never_set_up(net, facts, not_made)
@@ -33,6 +36,16 @@ pub(crate) fn find_nvls_unused(job: &JobFacts<'_>) -> Option<Finding> {
         sizes.keep_hosts_like(&mut not_made, &made);
         nvls_set_up_elsewhere(facts, &not_made, &made)
     }
+}
+
+/// The hosts on which the initialisation of a communicator began and was not seen to end.
+fn list_hosts_with_open_setups(found: &CommunicatorsSummary) -> BTreeSet<&[u8]> {
+    let open = found
+        .sides
+        .iter()
+        .filter(|side| side.progress.began.is_some() && !side.state.is_set_up());
+    let hosts = open.map(|side| &*found.processes[side.process as usize].host);
+    hosts.collect()
 }
 
 /// Some devices can use the switches and others cannot.

@@ -11,6 +11,7 @@ use crate::report::account::Account;
 use crate::stages::check::finding::{
     Confidence, Evidence, Finding, Kind, LineSpot, Reason, Severity,
 };
+use crate::stages::check::log::job_processes::JobProcesses;
 use crate::stages::check::streams::compare::StreamComparison;
 use crate::stages::check::streams::unjudged_reason::UnjudgedReason;
 use crate::stages::check::walk::WalkedInput;
@@ -29,6 +30,7 @@ pub(super) fn rate_confidence(
     doubts: &Option<(Confidence, String)>,
     case: &DifferenceContext<'_>,
     inputs: &RereadInputs<'_>,
+    processes: &JobProcesses,
     end: JobEndSignals,
 ) -> Result<()> {
     let streams = case.streams;
@@ -40,7 +42,9 @@ pub(super) fn rate_confidence(
             false => None,
         };
         let is_shown = matches!(loss, Some(LostCallVerdict::Elsewhere | LostCallVerdict::No));
-        if let Some(why) = find_log_fault(&finding, inputs, streams.counts, is_shown, end) {
+        if let Some(why) =
+            find_log_fault(&finding, inputs, processes, streams.counts, is_shown, end)
+        {
             dropped.insert(why);
             continue;
         }
@@ -70,6 +74,7 @@ pub(super) fn rate_confidence(
 fn find_log_fault(
     finding: &Finding,
     inputs: &RereadInputs<'_>,
+    processes: &JobProcesses,
     counts: bool,
     is_shown: bool,
     end: JobEndSignals,
@@ -85,11 +90,12 @@ fn find_log_fault(
         return Some(UnjudgedReason::Edge);
     }
     let is_behind = |evidence: &Evidence| {
-        let input = inputs.walked.get(evidence.at.input() as usize);
-        let line = evidence.at.line();
-        input
-            .zip(line)
-            .is_some_and(|(input, line)| input.cuts.is_after_cut(line))
+        let LineSpot::Line(at) = evidence.at else {
+            return false;
+        };
+        let begin = processes.begins_of_job_at(at).map_or(0, |(first, _)| first);
+        let input = inputs.walked.get(at.input as usize);
+        input.is_some_and(|input| input.cuts.is_after_cut(begin, at.line))
     };
     (!counts && finding.evidence.iter().any(is_behind)).then_some(UnjudgedReason::Seam)
 }

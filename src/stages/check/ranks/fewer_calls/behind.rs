@@ -69,7 +69,7 @@ impl LagContext<'_> {
             hosts.entry(host).or_default().push(laggard);
         }
         let by = |process: &u32| {
-            let behind = self.standings.get(process).into_iter();
+            let behind = self.standings.get(process).copied().into_iter();
             let behind = behind.flat_map(|s| &s.behind);
             behind.fold(0_u64, |sum, lag| sum.saturating_add(lag.by))
         };
@@ -84,7 +84,7 @@ impl LagContext<'_> {
     /// The finding on one host's `processes`, which are all behind.
     pub(super) fn report_host_behind(&self, processes: &[u32]) -> Option<Finding> {
         let first = *processes.first()?;
-        let standing = self.standings.get(&first)?;
+        let standing = *self.standings.get(&first)?;
         let laggard = LaggardHost {
             standing,
             lag: standing.behind.first()?,
@@ -107,7 +107,8 @@ impl LagContext<'_> {
             false => Kind::RankBehind,
         };
         let last_step = laggard.last;
-        let last_step = last_step.and_then(|last| self.stops.last_step_of_input(last.call.input));
+        let last_step =
+            last_step.and_then(|last| self.stops.last_step_of_process(first, last.call.input));
         let is_stop =
             severity == Severity::Error && sure != Confidence::Low && self.uneven.is_none();
         let says = self.describe_laggards(&laggard, is_stop);
@@ -146,7 +147,7 @@ impl LagContext<'_> {
             (Some(&LastCall { call, .. }), None) => format!(
                 "{who} {}, and {waits}; its last call is {}, call {} of {there}; it is behind on {}, \
                  by up to {}",
-                self.describe_stop(call, is_stop),
+                self.describe_stop(laggard.lag.member.side, call, is_stop),
                 self.names.describe_call_on(call, communicator),
                 call.seq,
                 number_and_noun(laggard.lagging_communicators().len() as u64, "communicator"),
@@ -165,11 +166,12 @@ impl LagContext<'_> {
     }
 
     /// `stopped after step 8`; where the log may only end, or the rank ran fewer steps, it may not have stopped.
-    fn describe_stop(&self, last: &CallDetail, is_stop: bool) -> String {
+    fn describe_stop(&self, side: usize, last: &CallDetail, is_stop: bool) -> String {
         if !is_stop {
             return "made no more calls".to_owned();
         }
-        match self.stops.last_step_of_input(last.input) {
+        let process = self.names.found.sides[side].process;
+        match self.stops.last_step_of_process(process, last.input) {
             Some(step) => format!("stopped after step {step}"),
             None => "stopped".to_owned(),
         }
@@ -222,9 +224,7 @@ impl LagContext<'_> {
     /// How sure it is that the member stopped.
     fn rate_stop(&self, member: &CommMember) -> (Severity, Confidence, String) {
         let alone = "on every communicator it is behind or level with the others";
-        let process = self.names.found.sides[member.side].process;
-        let stop = self.stopped.get(&self.stops.job_of_process(process));
-        if self.end.failed && stop == Some(&StopEvidence::Failed) {
+        if self.end.failed && self.stop == StopEvidence::Failed {
             let why = format!("{alone}, and the log reports that the job failed");
             // A process that dies takes the work of its GPU with it: those that wait may lag even more.
             let sure = match self.laggards {
@@ -232,20 +232,20 @@ impl LagContext<'_> {
                 _ => Confidence::Medium,
             };
             (Severity::Error, sure, why)
-        } else if stop == Some(&StopEvidence::Stalled) {
+        } else if self.stop == StopEvidence::Stalled {
             let why = format!("{alone}, and no rank wrote anything more while the log was watched");
             let sure = match self.laggards {
                 1 => Confidence::Medium,
                 _ => Confidence::Low,
             };
             (Severity::Error, sure, why)
-        } else if stop == Some(&StopEvidence::Silent) {
+        } else if self.stop == StopEvidence::Silent {
             let why = format!(
                 "{alone}; no line reports a failure, but it is further behind and has been silent \
                  for longer than any rank before"
             );
             (Severity::Error, Confidence::Medium, why)
-        } else if stop == Some(&StopEvidence::Steps) {
+        } else if self.stop == StopEvidence::Steps {
             let mut why = format!(
                 "{alone}; all others are at the same call, whole steps ahead; but no line reports \
                  a failure"

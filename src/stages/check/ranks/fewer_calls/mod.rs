@@ -73,19 +73,31 @@ pub(crate) fn find_laggards(
         .into_iter()
         .filter(|job| !stopped.contains_key(job))
         .collect();
+    // Nobody waits for a rank of another job, or of an earlier attempt.
     let findings = |stopped: &BTreeMap<u32, StopEvidence>, laggards: &BTreeMap<u32, usize>| {
-        let told = LagContext {
-            standings: &standings,
-            last,
-            names,
-            end,
-            stopped,
-            stops,
-            waiting: standings.values().filter(|s| s.ahead).count(),
-            laggards: laggards.len(),
-            uneven: stops.uneven_job_sides(apart.iter().copied()),
-        };
-        told.report_laggards(apart, laggards.keys().copied())
+        let mut findings = Vec::new();
+        for (&job, &stop) in stopped {
+            let is_own = |process: &u32| stops.job_of_process(*process) == job;
+            let own = standings.iter().filter(|(process, _)| is_own(process));
+            let standings: BTreeMap<u32, &ProcessProgress> = own.map(|(&p, s)| (p, s)).collect();
+            let laggards: Vec<u32> = laggards.keys().copied().filter(is_own).collect();
+            let apart = apart.iter().copied();
+            let apart = apart.filter(|a| stops.job_of_communicator(a.communicator) == Some(job));
+            let apart: Vec<&DifferingComm> = apart.collect();
+            let told = LagContext {
+                waiting: standings.values().filter(|s| s.ahead).count(),
+                standings,
+                last,
+                names,
+                end,
+                stop,
+                stops,
+                laggards: laggards.len(),
+                uneven: stops.uneven_job_sides(apart.iter().copied()),
+            };
+            findings.extend(told.report_laggards(&apart, laggards.into_iter()));
+        }
+        findings
     };
     let mut last_resort = Vec::new();
     if stops.failures.now == JobLiveness::Stalled && !going_on.is_empty() {
@@ -110,13 +122,14 @@ pub(crate) fn find_laggards(
     }
 }
 
-/// The ranks that are behind and ahead.
+/// One job's ranks that are behind and ahead.
 struct LagContext<'a> {
-    standings: &'a BTreeMap<u32, ProcessProgress>,
+    standings: BTreeMap<u32, &'a ProcessProgress>,
     last: &'a LastCallByProcess<'a>,
     names: RankNames<'a>,
     end: JobEndSignals,
-    stopped: &'a BTreeMap<u32, StopEvidence>,
+    /// What shows that the job stopped.
+    stop: StopEvidence,
     stops: StopDetector<'a>,
     waiting: usize,
     /// The number of ranks that wait for no other.

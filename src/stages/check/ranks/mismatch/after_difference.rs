@@ -97,7 +97,7 @@ pub(super) fn explain_missing_call(
         Some(CROSSED_ORDER_TEXT)
     } else if equal(1, 0) {
         Some(": it may have left this call out")
-    } else if equal(0, 1) {
+    } else if equal(0, 1) && !equal(1, 1) {
         Some(": it may have made this call in addition")
     } else if equal(1, 1) {
         Some("; the calls after it are the same again")

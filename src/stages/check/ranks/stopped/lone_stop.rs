@@ -12,13 +12,14 @@
 //! come to one and the same call.
 
 use crate::stages::check::finding::{About, Confidence, Finding, Kind};
+use crate::stages::check::log::job_spans::JobCallSpans;
 use crate::stages::check::ranks::last_calls::{LastCall, LastCallByProcess};
 use crate::stages::check::ranks::limits::{
     MIN_CALLS_OF_LONE_RANK, MIN_OTHERS_AT_SAME_CALL, MIN_STEPS_OF_LONE_RANK,
 };
 use crate::stages::check::ranks::mismatch::show_call;
 use crate::stages::check::ranks::names::RankNames;
-use crate::stages::check::streams::last_calls::{LastStreamCall, are_of_one_input};
+use crate::stages::check::streams::last_calls::LastStreamCall;
 use crate::stages::check::streams::step_ends::ProcessStepEnds;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -62,8 +63,7 @@ pub(crate) struct LoneStopSearch<'s> {
     pub(crate) steps: ProcessStepsLookup<'s>,
     /// The process of a stream.
     pub(crate) process_of: NumberLookup<'s, Option<u32>>,
-    /// The job of a process.
-    pub(crate) job_of: NumberLookup<'s, u32>,
+    pub(crate) spans: &'s JobCallSpans,
 }
 
 impl LoneStopSearch<'_> {
@@ -87,7 +87,7 @@ impl LoneStopSearch<'_> {
         })
     }
 
-    /// Returns the lone stop of each job with ordered calls: only the lines of one input do.
+    /// Returns the lone stop of each job with ordered calls.
     fn search_each_job<T>(&self, find: impl Fn(&[JobCall], u32) -> Option<T>) -> BTreeMap<u32, T> {
         let mut jobs: BTreeMap<u32, Vec<(JobCall, LastStreamCall)>> = BTreeMap::new();
         for call in &self.calls {
@@ -96,16 +96,17 @@ impl LoneStopSearch<'_> {
                     process,
                     which: (call.stream, call.mark),
                 };
-                let job = (self.job_of)(process);
+                let job = self.spans.job_of_process(process);
                 jobs.entry(job).or_default().push((made, *call));
             }
         }
-        let one = jobs.into_iter().filter_map(|(job, calls)| {
+        let ordered = jobs
+            .into_iter()
+            .filter(|(job, _)| self.spans.is_ordered(*job));
+        let one = ordered.filter_map(|(job, calls)| {
             let input = calls.first()?.1.input;
-            let is_ordered = are_of_one_input(calls.iter().map(|(_, call)| call));
             let made: Vec<JobCall> = calls.into_iter().map(|(made, _)| made).collect();
-            let found = is_ordered.then(|| find(&made, input)).flatten();
-            Some((job, found?))
+            Some((job, find(&made, input)?))
         });
         one.collect()
     }
@@ -291,6 +292,7 @@ pub(crate) fn report_lone_stop(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stages::check::log::job_spans::JobsByProcess;
 
     /// Calls as (process, mark); a process's step ends with every call of its mark in `ends`. The process that
     /// stopped, and the one in the middle of a step.
@@ -316,11 +318,14 @@ mod tests {
         };
         let steps: Vec<ProcessStepEnds> = (0..8).map(own).collect();
         let steps = |_, process: u32| steps.get(process as usize);
+        let mut spans = JobCallSpans::new(JobsByProcess::of_one_job(8));
+        let each = calls.iter();
+        each.for_each(|call| spans.count_call(call.stream, 0));
         let tail = LoneStopSearch {
             calls: calls.clone(),
             steps: Box::new(steps),
             process_of: Box::new(Some),
-            job_of: Box::new(|_| 0),
+            spans: &spans,
         };
         let alone = tail
             .find_lone_stops_by_job()

@@ -4,8 +4,10 @@
 //! its job shows just that: to be behind is no fault. A job stopped where
 //!
 //! - a line reports a failure: PyTorch's watchdog, a WARN, an exception, a launcher; or
-//! - one rank holds up all others, and is further behind and silent for longer than any was before
-//!   ([`unusual_lag`]); or
+//! - one rank alone is in the middle of a step, and silent for longer than any was there before
+//!   ([`lone_stop`]); or
+//! - one rank holds up all others, and is further behind and silent for longer than any was before,
+//!   at calls that it made several times ([`unusual_lag`]); or
 //! - some ranks are whole steps apart from the others, and were not before ([`whole_steps`]), or the
 //!   rank that prints the step lines made no call in one of them; or
 //! - the order of lines is not known (a file for each rank), and one rank alone is far behind
@@ -20,6 +22,7 @@ pub(super) mod unusual_lag;
 pub(super) mod whole_steps;
 
 use super::deadlock::Rendezvous;
+use crate::stages::check::log::job_processes::JobProcesses;
 use crate::stages::check::log::job_spans::JobCallSpans;
 use crate::stages::check::ranks::limits::{MIN_CALLS_FAR_BEHIND, MIN_OTHERS_TOGETHER};
 use crate::stages::check::streams::compare::{CommMember, DifferingComm};
@@ -75,6 +78,7 @@ pub(crate) struct JobFailures {
 pub(crate) struct StopDetector<'a> {
     pub(crate) found: &'a CommunicatorsSummary,
     pub(crate) silence: &'a JobCallSpans,
+    pub(crate) ranks: &'a JobProcesses,
     pub(crate) failures: &'a JobFailures,
     pub(crate) lags: &'a Rendezvous,
     /// Where each process's own steps end.
@@ -91,17 +95,29 @@ impl StopDetector<'_> {
         self.walked.iter().any(WalkedInput::ends_with_last_step)
     }
 
-    /// Returns the last step of an input; where it has no step lines, that of all inputs that have some. Where step
-    /// numbers fall, as after a restart, the last step may be that of another attempt: then it is unknown.
-    pub(crate) fn last_step_of_input(&self, input: u32) -> Option<u64> {
-        let falls = |input: &WalkedInput| input.first_step_fall().is_some();
+    /// Returns the last step of a process's attempt in an input; where the input has no step lines, that of all inputs
+    /// that have some. Where step numbers fall within the attempt, the last step may be of another one.
+    pub(crate) fn last_step_of_process(&self, process: u32, input: u32) -> Option<u64> {
+        let job = self.job_of_process(process);
+        let is_next = |other| self.silence.is_before(job, other);
+        let (begin, end) = self.ranks.lines_of_job(job, input, is_next);
+        let falls = |input: &WalkedInput| {
+            let fall = input.first_step_fall();
+            let line = fall.and_then(|lines| lines.first().copied());
+            line.is_some_and(|line| begin < line && line < end)
+        };
         if self.walked.iter().any(falls) {
             return None;
         }
         let own = self.walked.get(input as usize);
-        let own = own.and_then(WalkedInput::last_step_number);
+        let own = own.and_then(|own| own.last_step_between(begin, end));
         own.or_else(|| {
-            let mut last = self.walked.iter().filter_map(WalkedInput::last_step_number);
+            let is_own = |input| {
+                self.ranks
+                    .has_begun(job, FirstReportLine { input, line: end })
+            };
+            let own = (0..).zip(self.walked).filter(|(input, _)| is_own(*input));
+            let mut last = own.filter_map(|(_, input)| input.last_step_number());
             let first = last.next()?;
             last.all(|step| step == first).then_some(first)
         })
@@ -144,7 +160,7 @@ impl StopDetector<'_> {
                 .any(|&process| self.may_print_steps(process));
         let uneven = self.uneven_job_sides(apart.clone()).filter(|_| !may_wait);
         let skipped = |&process: &u32| self.has_skipped_step(process);
-        if uneven.is_some_and(|sides| sides.is_stop || laggards.iter().any(skipped)) {
+        if uneven.is_some_and(|sides| sides.is_stop(is_ordered) || laggards.iter().any(skipped)) {
             return Some(StopEvidence::Steps);
         }
         if apart
@@ -252,26 +268,14 @@ impl StopDetector<'_> {
         })
     }
 
-    /// A line reports a failure of this job, and of no attempt before or after it.
+    /// A line reports a failure of this job, and of no attempt before or after it. A line before the first one of
+    /// NCCL's, as in a launcher's own file, may be of any.
     fn has_failed_job(&self, job: u32) -> bool {
-        let others: Vec<u32> = self
-            .silence
-            .jobs_with_calls()
-            .filter(|&other| other != job)
-            .collect();
         self.failures.lines.iter().any(|&line| {
-            let begun = |job: u32| {
-                let begins = self.failures.begins.iter();
-                let own = begins.filter(|(process, at)| {
-                    at.input == line.input && self.silence.job_of_process(**process) == job
-                });
-                own.map(|(_, at)| *at).min().is_some_and(|at| at <= line)
-            };
-            let next = |&&other: &&u32| self.silence.is_before(job, other);
-            let over = others.iter().filter(next).any(|&other| begun(other));
-            let before = |&&other: &&u32| self.silence.is_before(other, job);
-            let yet = others.iter().any(|other| before(&other)) && !begun(job);
-            !over && !yet
+            self.ranks.job_at(line).is_none_or(|at| {
+                let is_beside = || !self.silence.is_before(job, at);
+                at == job || self.ranks.has_begun(job, line) && is_beside()
+            })
         })
     }
 }

@@ -9,7 +9,7 @@ use super::call_counts::MemberCallCounts;
 use super::step_lines::StepLinePositions;
 use crate::stages::check::ranks::limits::MIN_CALLS_TO_JUDGE_LAG;
 use crate::stages::check::streams::last_calls::{LastStreamCall, count_calls_behind};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// One communicator's calls as they come.
 #[derive(Debug, Default)]
@@ -43,8 +43,8 @@ impl CommLagTracker {
         }
     }
 
-    fn count_call(&mut self, member: u32, input: u32, behind: u64) {
-        self.is_one &= *self.input.get_or_insert(input) == input;
+    fn count_call(&mut self, member: u32, call: &LastStreamCall, behind: u64) {
+        self.is_one &= *self.input.get_or_insert(call.input) == call.input;
         if !self.made.count_call(member) {
             return;
         }
@@ -72,32 +72,38 @@ impl CommLagTracker {
         at.checked_sub(1).map_or(0, |at| list[at].1)
     }
 
-    /// True where the members with fewest calls stopped.
-    fn is_stopped(&self, lines: &StepLinePositions) -> bool {
-        let fewest = self
-            .made
-            .iter_counts()
-            .filter(|m| m.1 == self.made.fewest_calls());
-        // When the last of them made its last call.
-        let last = fewest.map(|(member, _)| self.last.get(&member).copied());
-        let Some((last, behind)) = last.map(Option::unwrap_or_default).max() else {
-            return false;
-        };
+    /// Returns the last of the members with fewest calls and when it made its last call, if they stopped.
+    fn find_stopped(&self, lines: &StepLinePositions) -> Option<LastOfSlowest> {
+        let fewest = self.made.fewest_calls();
+        let slowest = self.made.iter_counts().filter(|m| m.1 == fewest);
+        let last = slowest.map(|(member, _)| (self.last.get(&member).copied(), member));
+        let last = last.map(|(last, member)| (last.unwrap_or_default(), member));
+        let ((last, behind), member) = last.max()?;
         if self
             .input
             .is_some_and(|input| lines.are_late(input, behind))
         {
-            return false;
+            return None;
         }
         // A quarter more: the lags of a healthy job are not all seen in its first steps.
-        4 * self.excess_over_fewest() > 5 * CommLagTracker::largest_up_to(&self.most, last)
-            && self.now - last > CommLagTracker::largest_up_to(&self.gaps, last)
+        let is_stopped = 4 * self.excess_over_fewest()
+            > 5 * CommLagTracker::largest_up_to(&self.most, last)
+            && self.now - last > CommLagTracker::largest_up_to(&self.gaps, last);
+        is_stopped.then_some(LastOfSlowest { member, last })
     }
 }
 
-/// Returns whether a communicator's slowest members stopped, for those with enough calls; `of`
-/// gives the communicator and the member of a stream, `begins` each communicator's members with the
-/// number of their earlier calls. Only the lines of one input have an order.
+/// The member that went furthest of those with fewest calls.
+#[derive(Clone, Copy)]
+struct LastOfSlowest {
+    member: u32,
+    /// The number of its last call among those of the communicator.
+    last: u64,
+}
+
+/// Returns whether a communicator's slowest members stopped; `of` gives the communicator and the member of a stream,
+/// `begins` each communicator's members with the number of their earlier calls. Only the lines of one input have an
+/// order.
 pub(crate) fn find_stopped_communicators(
     calls: &[LastStreamCall],
     of: impl Fn(u32) -> Option<(u32, u32)>,
@@ -112,14 +118,46 @@ pub(crate) fn find_stopped_communicators(
         let lag =
             of(call.stream).and_then(|(at, member)| Some((all.get_mut(at as usize)?, member)));
         if let Some((lag, member)) = lag {
-            lag.count_call(member, call.input, behind);
+            lag.count_call(member, call, behind);
         }
     }
-    let tells = |lag: &&CommLagTracker| {
-        lag.is_one && lag.made.fewest_calls() >= MIN_CALLS_TO_JUDGE_LAG && lag.now > 0
-    };
-    let told = (0..).zip(&all).filter(|(_, lag)| tells(lag));
-    told.map(|(at, lag)| (at, lag.is_stopped(lines))).collect()
+    let told = (0..).zip(&all);
+    let told = told.filter(|(_, lag)| lag.is_one && lag.now > 0);
+    let stopped = told.map(|(at, lag)| (at, lag.find_stopped(lines)));
+    let stopped: FxHashMap<u32, Option<LastOfSlowest>> = stopped.collect();
+    let unusual = drop_unfamiliar_calls(calls, of, &stopped);
+    let told = stopped.keys();
+    told.map(|&at| (at, unusual.contains(&at))).collect()
+}
+
+/// The communicators whose member made each call that the others made after its last one often enough for its habits
+/// there to be known.
+fn drop_unfamiliar_calls(
+    calls: &[LastStreamCall],
+    of: impl Fn(u32) -> Option<(u32, u32)>,
+    stopped: &FxHashMap<u32, Option<LastOfSlowest>>,
+) -> FxHashSet<u32> {
+    let mut known: FxHashSet<u32> = FxHashSet::default();
+    known.extend(stopped.iter().filter_map(|(at, last)| last.map(|_| *at)));
+    let mut now: FxHashMap<u32, u64> = FxHashMap::default();
+    let mut times: FxHashMap<(u32, u64), u64> = FxHashMap::default();
+    for call in calls {
+        let Some((at, member)) = of(call.stream).filter(|(at, _)| known.contains(at)) else {
+            continue;
+        };
+        let Some(&Some(slowest)) = stopped.get(&at) else {
+            continue;
+        };
+        let now = now.entry(at).or_default();
+        *now += 1;
+        let made = times.entry((at, call.mark)).or_default();
+        if member == slowest.member {
+            *made += 1;
+        } else if *now > slowest.last && *made < MIN_CALLS_TO_JUDGE_LAG {
+            known.remove(&at);
+        }
+    }
+    known
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use super::call_counts::MemberCallCounts;
 use crate::stages::check::ranks::limits::{
     MIN_RANKS_AT_ONE_PLACE, MIN_RANKS_OF_UNEVEN_JOB, MIN_RANKS_WITHOUT_ORDER,
 };
-use crate::stages::check::streams::last_calls::{LastStreamCall, are_of_one_input};
+use crate::stages::check::streams::last_calls::LastStreamCall;
 use rustc_hash::FxHashMap;
 use sides::{JobSides, MemberPositions, group_into_jobs};
 
@@ -28,8 +28,20 @@ pub(crate) struct UnevenSides {
     pub(crate) communicators: Vec<u32>,
     /// How many ranks made fewer calls, and how many made more.
     pub(crate) sides: (usize, usize),
-    /// The lines alone show that the job stopped there.
-    pub(crate) is_stop: bool,
+    /// Many ranks are at two places, and those behind kept pace until then.
+    kept_pace: bool,
+    /// Many are at one place, and fewer at the other.
+    has_majority: bool,
+}
+
+impl UnevenSides {
+    /// True if the lines alone show that the job stopped there. Without an order of lines the majority is right.
+    pub(crate) fn is_stop(&self, is_ordered: bool) -> bool {
+        match is_ordered {
+            true => self.kept_pace,
+            false => self.has_majority,
+        }
+    }
 }
 
 /// Returns the jobs with two sides that are whole steps apart. `of` gives the communicator of a
@@ -74,18 +86,13 @@ impl<F: Fn(u32) -> Option<(Option<u32>, u32)>> WholeStepSearch<'_, F> {
         if !self.lacks_whole_steps(sides) {
             return None;
         }
-        let is_stop = match are_of_one_input(self.iter_side_calls(sides).map(|(.., call)| call)) {
-            true => {
-                less.max(more) >= MIN_RANKS_AT_ONE_PLACE
-                    && less + more >= MIN_RANKS_OF_UNEVEN_JOB
-                    && self.kept_pace_before(sides)
-            }
-            false => less.max(more) >= MIN_RANKS_WITHOUT_ORDER && less != more,
-        };
+        let are_many =
+            less.max(more) >= MIN_RANKS_AT_ONE_PLACE && less + more >= MIN_RANKS_OF_UNEVEN_JOB;
         Some(UnevenSides {
             communicators: sides.job.clone(),
             sides: (less, more),
-            is_stop,
+            kept_pace: are_many && self.kept_pace_before(sides),
+            has_majority: less.max(more) >= MIN_RANKS_WITHOUT_ORDER && less != more,
         })
     }
 

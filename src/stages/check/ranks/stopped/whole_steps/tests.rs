@@ -33,7 +33,7 @@ fn steps(n: u32) -> impl Iterator<Item = (u32, u64)> + Clone {
 fn stops(order: impl IntoIterator<Item = (u32, u64)>) -> Option<(usize, usize)> {
     match &told(8, order, true)[..] {
         [] => None,
-        [one] => one.is_stop.then_some(one.sides),
+        [one] => one.is_stop(true).then_some(one.sides),
         more => panic!("{more:?}"),
     }
 }
@@ -70,10 +70,15 @@ fn a_rank_that_is_often_a_step_behind_is_how_the_job_runs() {
 #[test]
 fn few_ranks_or_files_in_no_order_need_a_majority() {
     let all = |ranks: u32, n: u64| (0..ranks).map(move |rank| (rank, n + u64::from(rank > 0)));
-    let is_stop = |told: Vec<UnevenSides>| told.iter().map(|one| one.is_stop).collect::<Vec<_>>();
-    assert_eq!(is_stop(told(6, all(6, 9), false)), [true]);
-    assert_eq!(is_stop(told(4, all(4, 9), false)), [false]);
-    assert_eq!(is_stop(told(4, all(4, 9), true)), [false]);
+    let is_stop = |ranks: u32, is_ordered: bool| {
+        let told = told(ranks, all(ranks, 9), is_ordered);
+        told.iter()
+            .map(|one| one.is_stop(is_ordered))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(is_stop(6, false), [true]);
+    assert_eq!(is_stop(4, false), [false]);
+    assert_eq!(is_stop(4, true), [false]);
 }
 
 #[test]
