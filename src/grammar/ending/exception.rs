@@ -65,7 +65,7 @@ const LOST_PEER_EXCEPTIONS: [&[u8]; 8] = [
     b"RendezvousTimeout",
 ];
 
-/// An exception whose name ends with `Error`: the word alone is how any tool begins its complaint.
+/// An exception with a name that ends with `Error`: the word alone is how any tool begins its complaint.
 pub(super) fn read_named_error<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
     let is_named = before
         .last()

@@ -239,7 +239,7 @@ impl ProgramRun {
     /// written steps if a picture `is_drawn` of them.
     ///
     /// # Errors
-    /// As [`calls::count_calls`]; the filter uses what is not counted; the output cannot be written.
+    /// As [`calls::count_calls`]; the filter needs a column that is not counted; the output cannot be written.
     pub fn count_calls<'o, O: Sync>(
         &mut self,
         by: &[GroupBy],

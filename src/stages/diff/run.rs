@@ -59,7 +59,7 @@ pub struct DiffRun {
 /// `filter`.
 ///
 /// # Errors
-/// No input could be read, the window is not there, damage under `--strict`; the filter uses what is not counted.
+/// No input could be read, the window is not there, damage under `--strict`; the filter needs a column that is not counted.
 pub fn read_run(
     origins: &[InputName],
     read: &Read,
@@ -92,7 +92,7 @@ struct RunGatherer<'o> {
     read: &'o Read,
     filter: &'o CallFilter,
     count_filter: &'o CountFilter<'o>,
-    /// The calls that met the filter.
+    /// The calls by the filter.
     part: FilterPart,
     window: Option<StepWindow>,
     kept: RunSnapshot,

@@ -62,7 +62,7 @@ impl JobProcesses {
         own.next().copied().filter(|_| own.next().is_none())
     }
 
-    /// The jobs with a rank whose process is not `among` some.
+    /// The jobs that have a rank with a process not `among` some.
     pub(crate) fn jobs_with_others(&self, among: impl Fn(u32) -> bool) -> BTreeSet<u32> {
         let others = self.iter_ranks().filter(|(_, process)| !among(*process));
         others.map(|(_, process)| self.job_of(process)).collect()
@@ -116,7 +116,7 @@ impl JobProcesses {
         self.jobs.job_of(process)
     }
 
-    /// The job whose process was the last to begin before a line of its input.
+    /// The job of the process that began last before a line of its input.
     pub(crate) fn job_at(&self, at: FirstReportLine) -> Option<u32> {
         let begun = self.begins.partition_point(|(begin, _)| *begin <= at);
         let (begin, process) = self.begins[..begun].last()?;

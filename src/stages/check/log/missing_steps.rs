@@ -66,7 +66,7 @@ impl InputCuts {
         }
     }
 
-    /// True for a line before which lines of its job may be missing, whose first process began at `begin`.
+    /// True for a line before which lines of its job may be missing; the job's first process began at `begin`.
     pub(crate) fn is_after_cut(&self, begin: u64, line: u64) -> bool {
         self.within.is_some_and(|cut| line > cut && begin <= cut)
     }

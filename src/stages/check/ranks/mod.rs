@@ -118,7 +118,9 @@ pub(crate) fn compare_ranks(
     let late = |w: &WatchdogRecord| matches!(w.what, WatchdogMessage::Timeout(_));
     let hung = end.watched.iter().any(late);
     let lines = StepLinePositions::from_inputs(inputs.walked);
-    let met = deadlock::replay_last_calls(&compared, found, streams, &lines, end.signals.failed);
+    let is_watched = end.failures.now == JobLiveness::Stalled;
+    let failed = end.signals.failed;
+    let met = deadlock::replay_last_calls(&compared, found, streams, &lines, failed, is_watched);
     let differ = met.is_circle() || !compared.apart.is_empty() || !compared.unpaired.is_empty();
     if !differ && compared.few.is_none() && !hung {
         return Ok(RankComparison {

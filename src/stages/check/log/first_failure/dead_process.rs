@@ -30,7 +30,7 @@ impl FailureEvidence<'_> {
 
     fn find_dead_process(&self, job: Option<u32>, alarms: &[&JobEndLine]) -> Option<Finding> {
         let alarm = alarms.first()?;
-        // Ranks of another job in the inputs do not tell of this one.
+        // Lines of another job's ranks show nothing of this job.
         let is_own = |at: FirstReportLine| job.is_none() || self.ranks.job_at(at) == job;
         let spoke = alarms
             .iter()

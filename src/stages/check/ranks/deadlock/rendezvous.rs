@@ -10,13 +10,15 @@ use crate::stages::check::streams::{CallStreams, StreamKind};
 use crate::stages::communicators::{CommunicatorsSummary, JobGpu, gpu_of_side};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Lets the last calls meet; `failed` where the log reports that the job failed.
+/// Lets the last calls meet; `failed` where the log reports that the job failed, `is_watched` where it was watched and
+/// stalled.
 pub(crate) fn replay_last_calls(
     compared: &StreamComparison,
     found: &CommunicatorsSummary,
     streams: &CallStreams,
     lines: &StepLinePositions,
     failed: bool,
+    is_watched: bool,
 ) -> Rendezvous {
     let calls = streams.list_last_calls();
     let roster = RendezvousRoster::list_members(compared, found);
@@ -32,7 +34,8 @@ pub(crate) fn replay_last_calls(
     };
     let stuck = replay.replay_calls();
     let collectives = |stream: u32| owners.collectives.get(&stream).copied();
-    let stopped = unusual_lag::find_stopped_communicators(&calls, collectives, &begun, lines);
+    let stopped =
+        unusual_lag::find_stopped_communicators(&calls, collectives, &begun, lines, is_watched);
     let number = |at: u32| roster.communicators[at as usize].0;
     let stopped = stopped.iter().map(|(&at, &is)| (number(at), is));
     let mut met = Rendezvous {

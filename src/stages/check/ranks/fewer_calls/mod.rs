@@ -73,7 +73,7 @@ pub(crate) fn find_laggards(
         .into_iter()
         .filter(|job| !stopped.contains_key(job))
         .collect();
-    // Nobody waits for a rank of another job, or of an earlier attempt.
+    // Ranks wait only for those of their own job and attempt.
     let findings = |stopped: &BTreeMap<u32, StopEvidence>, laggards: &BTreeMap<u32, usize>| {
         let mut findings = Vec::new();
         for (&job, &stop) in stopped {

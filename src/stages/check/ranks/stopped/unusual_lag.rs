@@ -7,7 +7,7 @@
 
 use super::call_counts::MemberCallCounts;
 use super::step_lines::StepLinePositions;
-use crate::stages::check::ranks::limits::MIN_CALLS_TO_JUDGE_LAG;
+use crate::stages::check::ranks::limits::{MIN_CALLS_OF_LONE_RANK, MIN_CALLS_TO_JUDGE_LAG};
 use crate::stages::check::streams::last_calls::{LastStreamCall, count_calls_behind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -103,12 +103,13 @@ struct LastOfSlowest {
 
 /// Returns whether a communicator's slowest members stopped; `of` gives the communicator and the member of a stream,
 /// `begins` each communicator's members with the number of their earlier calls. Only the lines of one input have an
-/// order.
+/// order. A log that `is_watched` and stalled has no end that a copy could have.
 pub(crate) fn find_stopped_communicators(
     calls: &[LastStreamCall],
     of: impl Fn(u32) -> Option<(u32, u32)>,
     begins: &[Vec<(u32, u64)>],
     lines: &StepLinePositions,
+    is_watched: bool,
 ) -> FxHashMap<u32, bool> {
     let mut all: Vec<CommLagTracker> = begins
         .iter()
@@ -122,17 +123,20 @@ pub(crate) fn find_stopped_communicators(
         }
     }
     let told = (0..).zip(&all);
-    let told = told.filter(|(_, lag)| lag.is_one && lag.now > 0);
+    let is_known = |lag: &CommLagTracker| lag.made.fewest_calls() >= MIN_CALLS_OF_LONE_RANK as u64;
+    let told = told.filter(|(_, lag)| lag.is_one && lag.now > 0 && is_known(lag));
     let stopped = told.map(|(at, lag)| (at, lag.find_stopped(lines)));
     let stopped: FxHashMap<u32, Option<LastOfSlowest>> = stopped.collect();
-    let unusual = drop_unfamiliar_calls(calls, of, &stopped);
-    let told = stopped.keys();
-    told.map(|&at| (at, unusual.contains(&at))).collect()
+    let familiar = (!is_watched).then(|| find_familiar_lags(calls, of, &stopped));
+    let is_familiar = |at: u32| familiar.as_ref().is_none_or(|known| known.contains(&at));
+    let told = stopped.iter();
+    told.map(|(&at, last)| (at, last.is_some() && is_familiar(at)))
+        .collect()
 }
 
-/// The communicators whose member made each call that the others made after its last one often enough for its habits
-/// there to be known.
-fn drop_unfamiliar_calls(
+/// The communicators with a member that made each call, which the others made after its last one, often enough for its
+/// habits there to be known.
+fn find_familiar_lags(
     calls: &[LastStreamCall],
     of: impl Fn(u32) -> Option<(u32, u32)>,
     stopped: &FxHashMap<u32, Option<LastOfSlowest>>,
@@ -180,7 +184,8 @@ mod tests {
             .collect();
         let begins = vec![(0..3).map(|member| (member, 17)).collect()];
         let lines = StepLinePositions::new(vec![lines.to_vec()]);
-        find_stopped_communicators(&calls, |stream| Some((0, stream)), &begins, &lines).get(&0)
+        find_stopped_communicators(&calls, |stream| Some((0, stream)), &begins, &lines, false)
+            .get(&0)
             == Some(&true)
     }
 
