@@ -5,6 +5,7 @@
 
 use libfuzzer_sys::arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
+use nccl_pipe::filter::CallFilter;
 use nccl_pipe::source::InputName;
 use nccl_pipe::stages::diff::{Options, diff_runs, row, run};
 use nccl_pipe_fuzz::{Nobody, Work, drawn, options, report, written};
@@ -13,7 +14,8 @@ fn rows(a: &InputName, b: &InputName, jobs: usize, mmap: bool) -> Result<Vec<u8>
     let (read, mut report) = (options(jobs, mmap), report());
     let mut side = |origin: &InputName| {
         let origins = std::slice::from_ref(origin);
-        run::read_run(origins, &read, None, &mut report, &Nobody).map_err(|e| e.to_string())
+        let all = CallFilter::default();
+        run::read_run(origins, &read, None, &all, &mut report, &Nobody).map_err(|e| e.to_string())
     };
     let (a, b) = (side(a)?, side(b)?);
     let rows = diff_runs(&a, &b, &Options::default(), &report).rows;
