@@ -46,6 +46,10 @@ pub(super) fn find_group_member(text: &[u8]) -> GroupMember<'_> {
     while let Some(open) = memchr::memrchr(b'[', &text[..from]) {
         let inner = &text[open + 1..];
         let inner = &inner[..memchr::memchr(b']', inner).unwrap_or(0)];
+        // The label of another process: its line is glued in front of this one.
+        if found.rank.is_some() && inner.starts_with(b"rank") {
+            break;
+        }
         if let Some(at) = memmem::rfind(inner, b"Rank ")
             && let Ok((b"", rank)) = dec_u32(&inner[at + b"Rank ".len()..])
         {

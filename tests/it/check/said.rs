@@ -385,6 +385,29 @@ fn old_and_broken_lines_of_the_watchdog_are_time_outs() {
 }
 
 #[test]
+fn a_rank_is_behind_others_that_wait_in_later_calls_and_not_behind_itself() {
+    let wait = |rank: u32, seq: u32| {
+        format!(
+            "[rank{rank}]:[E1 ProcessGroupNCCL.cpp:1595] [PG 1 Rank {rank}] terminated with exception: [Rank {rank}] \
+             Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, OpType=ALLREDUCE, NumelIn=4, \
+             NumelOut=4, Timeout(ms)=600000) ran for 600017 milliseconds before timing out.\n"
+        )
+    };
+    let said = |log: String| first(&log, "says");
+    let of_7 = "PyTorch's wait for call 7 of process group 1 timed out after 600000 ms: ALLREDUCE of 4 elements on rank";
+    assert_eq!(said(wait(0, 7) + &wait(0, 5)), format!("{of_7} 0"));
+    assert_eq!(
+        said(wait(0, 7) + &wait(1, 5)),
+        format!("{of_7} 0, and rank 1 is behind")
+    );
+    // Two lines that were printed at once: the group is the other rank's.
+    let glued = wait(3, 9).trim_end().to_owned()
+        + "[rank0]:[E1 ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog caught collective operation timeout: \
+           WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=600000) ran for 600017 ms\n";
+    assert!(!said(glued).contains("rank 3 is behind"));
+}
+
+#[test]
 fn lines_without_a_header_count_and_are_held_against_nobody() {
     let log = " NCCL WARN Call to ibv_create_qp failed\n";
     assert_eq!(findings(log), ["error warn_ib_queue medium"]);

@@ -157,8 +157,7 @@ pub(crate) fn describe_compared(checked: &CheckSummary) -> String {
 
 /// What was not compared, and why.
 fn describe_unjudged(checked: &CheckSummary) -> String {
-    let each = checked.unjudged.iter().filter(|of| of.number > 0);
-    let each = each.map(|of| {
+    let each = checked.unjudged.iter().map(|of| {
         let those = number_and_noun(of.number, "communicator");
         let why = &of.why;
         let were = if of.number == 1 { "was" } else { "were" };

@@ -37,12 +37,15 @@ impl<'a> GroupReport<'a> {
         self.spoke.extend(*rank);
     }
 
-    /// The ranks that wait for a later call than `seq`, and those that wait for an earlier one.
-    pub(super) fn split_other_waits(&self, seq: u64) -> (BTreeSet<u32>, BTreeSet<u32>) {
-        let others = self.waits.iter().filter(|(_, own)| **own != seq);
-        others
-            .map(|(&rank, _)| rank)
-            .partition(|rank| self.waits[rank] > seq)
+    /// The ranks besides those `waiting` for call `seq` that wait for a later call, and those that wait for an earlier one.
+    pub(super) fn split_other_waits(
+        &self,
+        seq: u64,
+        waiting: &BTreeSet<u32>,
+    ) -> (BTreeSet<u32>, BTreeSet<u32>) {
+        let ranks = self.waits.keys().copied();
+        let others = ranks.filter(|rank| !waiting.contains(rank));
+        others.partition(|rank| self.waits[rank] > seq)
     }
 
     /// The members without a line, of `size` ones or as many as the lines show.

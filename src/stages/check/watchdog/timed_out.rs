@@ -181,7 +181,7 @@ fn timeout_finding(
     };
     let (mut past, mut behind) = waited
         .seq
-        .map(|seq| group.split_other_waits(seq))
+        .map(|seq| group.split_other_waits(seq, &ranks))
         .unwrap_or_default();
     past.extend(
         far.iter()
@@ -228,7 +228,7 @@ fn timeout_finding(
 }
 
 /// PyTorch counts the calls of a group from 1.
-const FIRST_CALL_ADVICE: &str = "it is the first call of its group, so these ranks never communicated: look at whether all \
+const FIRST_CALL_ADVICE: &str = "it is the first call of its group, so these ranks never communicated in it: look at whether all \
     processes came to it, and at NCCL's own lines (NCCL_DEBUG=INFO) for the interface and the way between the GPUs; \
     NCCL_SOCKET_IFNAME names the interface, NCCL_P2P_DISABLE=1 tests the way";
 

@@ -254,9 +254,9 @@ pub(in crate::stages::check) fn describe_failure(
         ),
         FailureCause::Crash if !failure.says.is_empty() => (
             Kind::RankCrashed,
-            match who == "a process" {
-                true => quote_text(&failure.says),
-                false => format!("{who}: {}", quote_text(&failure.says)),
+            match failure.pid {
+                Some(_) => format!("{who}: {}", quote_text(&failure.says)),
+                None => quote_text(&failure.says),
             },
             "look at the lines before this one for the first process that reports an error",
         ),

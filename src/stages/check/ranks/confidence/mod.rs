@@ -64,7 +64,10 @@ pub(super) fn rate_confidence(
         let apart = compared.apart.drain(..).map(|apart| apart.communicator);
         let pairs = compared.unpaired.drain(..).map(|pair| pair.communicator);
         let those: BTreeSet<usize> = apart.chain(pairs).collect();
-        compared.unjudged.entry(why).or_default().extend(those);
+        // A call that is wrong in itself may be on a communicator on which all ranks agree.
+        if !those.is_empty() {
+            compared.unjudged.entry(why).or_default().extend(those);
+        }
     }
     Ok(())
 }

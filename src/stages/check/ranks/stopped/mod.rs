@@ -96,31 +96,30 @@ impl StopDetector<'_> {
     }
 
     /// Returns the last step of a process's attempt in an input; where the input has no step lines, that of all inputs
-    /// that have some. Where step numbers fall within the attempt, the last step may be of another one.
+    /// of its job that have some. Where step numbers fall within the attempt, the last step may be of another one.
     pub(crate) fn last_step_of_process(&self, process: u32, input: u32) -> Option<u64> {
         let job = self.job_of_process(process);
         let is_next = |other| self.silence.is_before(job, other);
         let (begin, end) = self.ranks.lines_of_job(job, input, is_next);
-        let falls = |input: &WalkedInput| {
-            let fall = input.first_step_fall();
-            let line = fall.and_then(|lines| lines.first().copied());
-            line.is_some_and(|line| begin < line && line < end)
-        };
-        if self.walked.iter().any(falls) {
-            return None;
+        let own = self.walked.get(input as usize)?;
+        if own.last_step_number().is_some() {
+            let fall = own.first_step_fall();
+            let fall = fall.and_then(|lines| lines.first().copied());
+            let is_whole = fall.is_none_or(|line| line <= begin || end <= line);
+            return own.last_step_between(begin, end).filter(|_| is_whole);
         }
-        let own = self.walked.get(input as usize);
-        let own = own.and_then(|own| own.last_step_between(begin, end));
-        own.or_else(|| {
-            let is_own = |input| {
-                self.ranks
-                    .has_begun(job, FirstReportLine { input, line: end })
-            };
-            let own = (0..).zip(self.walked).filter(|(input, _)| is_own(*input));
-            let mut last = own.filter_map(|(_, input)| input.last_step_number());
-            let first = last.next()?;
-            last.all(|step| step == first).then_some(first)
-        })
+        let is_own = |input| {
+            let line = u64::MAX;
+            self.ranks.has_begun(job, FirstReportLine { input, line })
+        };
+        let others = (0..).zip(self.walked).filter(|(input, _)| is_own(*input));
+        let with_steps = others.filter(|(_, input)| input.last_step_number().is_some());
+        let mut last = with_steps.map(|(_, input)| {
+            let falls = input.first_step_fall().is_some();
+            input.last_step_number().filter(|_| !falls)
+        });
+        let first = last.next()??;
+        last.all(|step| step == Some(first)).then_some(first)
     }
 
     /// The job of a process.
