@@ -251,7 +251,6 @@ fn build_filter(cli: &Cli) -> anyhow::Result<CallFilter> {
             .map_err(anyhow::Error::msg)
     };
     let mut filter = cli.filter.build_filter()?;
-    filter.writes_calls = true;
     filter.add_terms(bytes(Relation::AtLeast, min)?);
     filter.add_terms(bytes(Relation::AtMost, max)?);
     Ok(filter)

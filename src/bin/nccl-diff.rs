@@ -125,6 +125,7 @@ pub(crate) fn main() -> ExitCode {
         }
         let mut side = |at: usize, window| {
             let mut filter = filter.clone();
+            filter.note_prefix = ["A: ", "B: "][at];
             read.set_filter_ranks(&mut filter, &sides[at]);
             run::read_run(
                 &sides[at],

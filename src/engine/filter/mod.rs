@@ -25,8 +25,8 @@ pub struct CallFilter {
     /// The ranks of the job decide.
     is_of_job_ranks: bool,
     ranks: JobRankTable,
-    /// The program writes the calls that pass: their number is not reported.
-    pub writes_calls: bool,
+    /// What notes begin with: `A: ` where there are two runs.
+    pub note_prefix: &'static str,
 }
 
 impl CallFilter {

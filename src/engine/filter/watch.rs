@@ -147,23 +147,21 @@ impl FilterPart {
         }
     }
 
-    /// Reports the values present if no call passed, and how many calls have no rank where that decides.
-    /// A program that does not write the calls also reports how many passed.
+    /// Reports how many calls passed, or the values present if none did, and how many calls have no rank where that
+    /// decides.
     pub fn report(&self, filter: &CallFilter, report: &Report) {
-        let all = count_phrase(self.all, "call");
+        let (of, all) = (filter.note_prefix, count_phrase(self.all, "call"));
         if self.all == 0 {
             return;
         }
         if self.kept == 0 {
-            return report.warn(&self.describe_unmatched(filter));
+            return report.warn(&format!("{of}{}", self.describe_unmatched(filter)));
         }
-        if !filter.writes_calls {
-            report.note(&format!("the filter kept {} of {all}", self.kept));
-        }
+        report.note(&format!("{of}the filter kept {} of {all}", self.kept));
         if self.unranked > 0 {
             let unranked = self.unranked;
             report.note(&format!(
-                "the rank in the job is unknown for {unranked} of {all}: {RANK_HELP}"
+                "{of}the rank in the job is unknown for {unranked} of {all}: {RANK_HELP}"
             ));
         }
     }

@@ -43,7 +43,7 @@ impl std::str::FromStr for CommAddress {
     fn from_str(text: &str) -> Result<CommAddress, String> {
         CommId::parse(text.as_bytes())
             .map(CommAddress)
-            .ok_or_else(|| format!("invalid address `{text}`; expected 0x and hexadecimal digits"))
+            .ok_or_else(|| format!("invalid address or id `{text}`; expected 0x and hexadecimal digits: nccl-communicators lists the ids"))
     }
 }
 

@@ -223,8 +223,8 @@ impl Account {
         }
     }
 
-    /// Counts the lines that were joined before they were read as repaired, and the lines with a
-    /// head that has no tail in the log as damaged. The heads themselves were read on one line.
+    /// Counts the lines that were joined before they were read as repaired. Heads without a tail in the log were read
+    /// as its last line, which has no end.
     pub fn add_joined_lines(&mut self, seen: RejoinCounts) {
         self.block_writers += seen.processes;
         self.block_lines += seen.calls + seen.others;
@@ -240,9 +240,6 @@ impl Account {
         self.block_unended += seen.unended;
         // Pieces without another half do not show a shared file here.
         (self.overwritten, self.firsts.overwritten) = (0, None);
-        let lost = seen.unended.saturating_sub(1).min(self.repaired);
-        self.repaired -= lost;
-        self.damaged += lost;
     }
 
     /// Adds names that begin with bytes of another line. With lines that begin with the rest of a

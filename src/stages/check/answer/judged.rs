@@ -14,6 +14,12 @@ use std::collections::BTreeSet;
 pub struct JudgedParts {
     /// The communicators with compared calls of their members.
     pub compared: u64,
+    /// The processes with these members.
+    pub ranks: u64,
+    /// The most steps that an input has by its lines (0: unknown).
+    pub steps: u64,
+    /// Each of these processes ended all its communicators in order.
+    pub have_all_ended: bool,
     /// The number of ranks, where all ranks of the largest communicator completed its initialisation.
     pub initialised: Option<u32>,
     /// Other ranks are not in it, or other communicators were not seen to complete theirs.
@@ -33,8 +39,15 @@ impl JudgedParts {
         found: &CommunicatorsSummary,
         ends: &JobEnds,
     ) -> JudgedParts {
+        let communicators = list_compared(compared);
+        let processes = processes_of_communicators(&communicators, found);
+        let of_them = |side: &&CommunicatorSide| processes.contains(&side.process);
+        let mut states = found.sides.iter().filter(of_them).map(|side| side.state);
         JudgedParts {
-            compared: count_compared(compared),
+            compared: communicators.len() as u64,
+            ranks: processes.len() as u64,
+            steps: found.steps,
+            have_all_ended: !processes.is_empty() && states.all(|s| s.is_ended_in_order()),
             initialised: InitProgress::of_largest(found)
                 .filter(|init| init.complete == init.all)
                 .map(|init| init.all),
@@ -49,6 +62,9 @@ impl JudgedParts {
     pub fn is_nothing(&self) -> bool {
         let JudgedParts {
             compared,
+            ranks: _,
+            steps: _,
+            have_all_ended: _,
             initialised,
             is_part_of_setup: _,
             largest: _,
@@ -58,17 +74,27 @@ impl JudgedParts {
         *compared == 0 && initialised.is_none() && !has_end && !has_records
     }
 
-    /// `the calls of 3 communicators, the initialisation of all 8 ranks, the job's own report of its end`.
+    /// `8 ranks compared over 12 steps, the initialisation of all 8 ranks, the job's own report of its end`.
     pub fn list_parts(&self) -> Vec<String> {
         let mut parts = Vec::new();
         if self.compared > 0 {
-            let those = number_and_noun(self.compared, "communicator");
-            parts.push(format!("the calls of {those}"));
+            let mut says = format!("{} compared", number_and_noun(self.ranks, "rank"));
+            if self.steps > 0 {
+                says += &format!(" over {}", number_and_noun(self.steps, "step"));
+            }
+            if self.have_all_ended {
+                says += ", all ended";
+            }
+            parts.push(says);
         }
         if self.has_records {
             parts.push("the records of calls".to_owned());
         }
-        if let Some(ranks) = self.initialised {
+        // Ranks that ended were initialised.
+        if let Some(ranks) = self
+            .initialised
+            .filter(|_| !self.have_all_ended || self.is_part_of_setup)
+        {
             parts.push(match ranks {
                 1 => "the initialisation of the only rank".to_owned(),
                 _ if !self.is_part_of_setup => format!("the initialisation of all {ranks} ranks"),
@@ -109,15 +135,30 @@ pub struct UnjudgedComms {
     pub is_of_last_calls: bool,
 }
 
-/// The number of communicators with compared calls.
-fn count_compared(compared: &StreamComparison) -> u64 {
-    let apart = compared.apart.iter().map(|comm| comm.communicator);
-    let unpaired = compared.unpaired.iter().map(|pair| pair.communicator);
-    let differing: BTreeSet<usize> = apart.chain(unpaired).collect();
-    let unjudged = compared.unjudged.iter();
-    let in_part = unjudged.filter(|(why, _)| why.is_of_last_calls());
-    let in_part: usize = in_part.map(|(_, those)| those.len()).sum();
-    compared.same + (differing.len() + in_part) as u64
+/// The communicators with compared calls.
+fn list_compared(compared: &StreamComparison) -> BTreeSet<usize> {
+    let of = |in_part: bool| {
+        let unjudged = compared.unjudged.iter();
+        let those = unjudged.filter(move |(why, _)| why.is_of_last_calls() == in_part);
+        those.flat_map(|(_, those)| those.iter().copied())
+    };
+    let judged = compared.judged.iter().map(|(at, _)| *at);
+    let unjudged: BTreeSet<usize> = of(false).collect();
+    judged
+        .filter(|at| !unjudged.contains(at))
+        .chain(of(true))
+        .collect()
+}
+
+/// The processes of some communicators' members.
+fn processes_of_communicators(
+    communicators: &BTreeSet<usize>,
+    found: &CommunicatorsSummary,
+) -> BTreeSet<u32> {
+    let sides = communicators
+        .iter()
+        .flat_map(|&at| &found.communicators[at].sides);
+    sides.map(|&side| found.sides[side].process).collect()
 }
 
 /// How far the initialisation of a communicator came, by the lines of its ranks.

@@ -18,9 +18,15 @@ pub(crate) fn excuse_earlier_attempts(findings: &mut [Finding], said: &Warnings)
         };
         let watched = said.watchdog_lines().iter();
         let mut here = watched.filter(|one| one.at.input == at.input);
-        match here.any(|one| one.at < again) || !finding.kind.is_stop() {
-            true => finding.reasons.push(Reason::StartedAgain),
-            false => finding.excuse(Reason::StartedAgain),
+        if !finding.kind.is_stop() {
+            finding.reasons.push(Reason::StartedAgain);
+        } else if here.any(|one| one.at < again) {
+            finding.reasons.push(Reason::StartedAgain);
+            finding.advice =
+                "its process is gone: read its own output, and the messages of its host at that time (dmesg)"
+                    .to_owned();
+        } else {
+            finding.excuse(Reason::StartedAgain);
         }
     }
 }

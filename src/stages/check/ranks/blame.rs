@@ -162,7 +162,7 @@ impl DifferenceContext<'_> {
         let silent = silent.filter_map(|process| report(process, lone_stop::REASON_RANK_SILENT));
         let mut findings: Vec<Finding> = silent.collect();
         if findings.is_empty() && now == JobLiveness::Stalled {
-            let middle = stops.middle.iter();
+            let middle = stops.middle.alone.iter();
             let middle = middle.filter(|(job, _)| going_on.contains(job));
             let stalled =
                 middle.filter_map(|(_, &process)| report(process, lone_stop::REASON_LOG_STALLED));

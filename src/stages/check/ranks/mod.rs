@@ -179,9 +179,7 @@ fn reread_and_blame(
         whose: &whose,
         last: &find_last_calls(&details, streams, &whose),
     };
-    let middle = case
-        .lone_stop_search(&ends, &silence)
-        .find_lone_mid_step_ranks();
+    let middle = case.lone_stop_search(&ends, &silence).find_mid_step_ranks();
     let ranks = JobProcesses::new(found, failures.begins.clone());
     let stops = StopDetector {
         found,

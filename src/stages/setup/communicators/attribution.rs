@@ -30,6 +30,7 @@ pub(crate) fn build_communicators(
         sides,
         side_of,
         unnamed_setups,
+        steps,
         inputs: Vec::new(),
         apart: None,
         lookups: OnceLock::new(),

@@ -64,6 +64,8 @@ pub struct CommunicatorsSummary {
     pub(crate) sides: Vec<CommunicatorSide>,
     /// The side on which a merged member makes its calls.
     pub(crate) side_of: FxHashMap<u32, usize>,
+    /// The most steps that an input has by its lines (0: unknown).
+    pub(crate) steps: u64,
     /// The inputs' names.
     pub inputs: Vec<String>,
     /// Initialisations of unnamed communicators that had not ended.

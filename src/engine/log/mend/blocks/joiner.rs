@@ -6,7 +6,6 @@ use super::write_start::{WriteStart, WriteStartSearch};
 use super::writers::{BlockWriters, ProcessPrefix};
 use crate::log::mend::limits::HEADER_SEARCH_BYTES;
 use crate::source::{RejoinCounts, STDIO_BUFFER_BYTES};
-use memchr::memrchr;
 
 /// Cuts a log into its writes.
 #[derive(Debug, Default)]
@@ -14,8 +13,6 @@ pub(super) struct BlockJoiner {
     writers: BlockWriters,
     /// Bytes taken so far.
     at: u64,
-    /// The last of them ends a line.
-    is_line_end: bool,
     /// Where the last write would have ended, had it been a whole buffer.
     expected: u64,
     /// The last time stamp in front of a header, if lines have them.
@@ -52,20 +49,15 @@ impl BlockJoiner {
             taken = line.len();
         }
         self.at += taken as u64;
-        self.is_line_end = bytes[..taken].ends_with(b"\n");
         taken
     }
 
-    /// Passes on the heads that still wait: the log has ended. If it ends with a line's end, so does
-    /// `out`, which has as many lines as the log.
+    /// Passes on the heads that still wait: the log has ended. They are its last line, which has no end, as that of
+    /// each process.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
         let heads = self.writers.take_heads();
         self.seen.unended += heads.len() as u64;
-        let at = match out.strip_suffix(b"\n").filter(|_| self.is_line_end) {
-            Some(lines) => memrchr(b'\n', lines).map_or(0, |i| i + 1),
-            None => out.len(),
-        };
-        out.splice(at..at, heads.into_iter().flatten());
+        out.extend(heads.into_iter().flatten());
     }
 
     fn starts(&self) -> WriteStartSearch<'_> {

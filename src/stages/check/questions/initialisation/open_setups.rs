@@ -102,7 +102,8 @@ impl<'s> OpenCommunicator<'s> {
     }
 
     /// Returns an open side; after its last line the log has far more lines than any rank needed for its whole
-    /// initialisation. Others completed: they cannot do so before all ranks have come to the last phase.
+    /// initialisation. Others completed: they cannot do so before all ranks have come to the last phase. Where some
+    /// of those have no line yet, lines come late.
     pub(super) fn find_outrun_side(
         &self,
         context: &SetupContext<'_>,
@@ -111,7 +112,8 @@ impl<'s> OpenCommunicator<'s> {
             let (began, end) = (side.progress.began.as_ref()?.at, side.progress.completed?);
             (began.input == end.input).then(|| end.line.saturating_sub(began.line))
         };
-        let whole = self.done.iter().filter_map(lines_of).max()?;
+        let whole = self.done.iter().filter_map(lines_of).max();
+        let whole = whole.filter(|_| self.missing.is_empty())?;
         let usual = whole
             .saturating_mul(OUTRUN_INIT_TIMES)
             .max(MIN_OUTRUN_LINES);

@@ -22,7 +22,7 @@ use crate::stages::check::ranks::names::RankNames;
 use crate::stages::check::streams::last_calls::LastStreamCall;
 use crate::stages::check::streams::step_ends::ProcessStepEnds;
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How it is known with which calls the processes end their steps.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,6 +39,15 @@ pub(crate) struct LoneStop {
     pub(crate) process: u32,
     /// By its steps, it was silent for more than twice as long as ever: no cut's doing.
     pub(crate) is_long: bool,
+}
+
+/// The processes in the middle of a step.
+#[derive(Debug, Default)]
+pub(crate) struct MidStepRanks {
+    /// By job, the one that alone is: all others wait for it, however far they came.
+    pub(crate) alone: BTreeMap<u32, u32>,
+    /// All of those with known ends of steps.
+    pub(crate) within: BTreeSet<u32>,
 }
 
 /// A call is known by its stream and what it is there.
@@ -74,21 +83,27 @@ impl LoneStopSearch<'_> {
         })
     }
 
-    /// The process of each job that alone is in the middle of a step: all others wait for it, however far
-    /// they came.
-    pub(crate) fn find_lone_mid_step_ranks(&self) -> BTreeMap<u32, u32> {
-        self.search_each_job(|calls, input| {
+    /// The processes that are in the middle of a step.
+    pub(crate) fn find_mid_step_ranks(&self) -> MidStepRanks {
+        let mut within = BTreeSet::new();
+        let alone = self.search_each_job(|calls, input| {
             let ends = find_step_end_calls(calls, |process| (self.steps)(input, process));
             let job = JobLastCalls::from_calls(calls);
+            let known = job.mid_step_ranks(&ends);
+            within.extend(known.filter(|process| ends.contains_key(process)));
             let by_steps = job
                 .find_lone_mid_step_rank(&ends)
                 .filter(|_| ends.len() == job.last.len());
             by_steps.or_else(|| job.find_lone_mid_step_rank(&job.find_common_end()?))
-        })
+        });
+        MidStepRanks { alone, within }
     }
 
     /// Returns the lone stop of each job with ordered calls.
-    fn search_each_job<T>(&self, find: impl Fn(&[JobCall], u32) -> Option<T>) -> BTreeMap<u32, T> {
+    fn search_each_job<T>(
+        &self,
+        mut find: impl FnMut(&[JobCall], u32) -> Option<T>,
+    ) -> BTreeMap<u32, T> {
         let mut jobs: BTreeMap<u32, Vec<(JobCall, LastStreamCall)>> = BTreeMap::new();
         for call in &self.calls {
             if let Some(process) = (self.process_of)(call.stream) {
@@ -141,10 +156,15 @@ impl JobLastCalls<'_> {
 
     /// The process that alone is not at the call at which it waits.
     fn find_lone_mid_step_rank(&self, ends: &BTreeMap<u32, StreamCall>) -> Option<u32> {
+        let mut others = self.mid_step_ranks(ends);
+        others.next().filter(|_| others.next().is_none())
+    }
+
+    /// The processes that are not at the calls at which they wait.
+    fn mid_step_ranks(&self, ends: &BTreeMap<u32, StreamCall>) -> impl Iterator<Item = u32> {
         let is_at_end = |call: &JobCall| ends.get(&call.process) == Some(&call.which);
-        let mut others = self.last.values().filter(|call| !is_at_end(call));
-        let process = others.next().filter(|_| others.next().is_none())?.process;
-        Some(process)
+        let others = self.last.values().filter(move |call| !is_at_end(call));
+        others.map(|call| call.process)
     }
 
     /// The process that alone stopped, where these are the calls at which the processes wait.
@@ -331,7 +351,7 @@ mod tests {
             .find_lone_stops_by_job()
             .get(&0)
             .map(|lone| lone.process);
-        (alone, tail.find_lone_mid_step_ranks().get(&0).copied())
+        (alone, tail.find_mid_step_ranks().alone.get(&0).copied())
     }
 
     fn told(calls: impl IntoIterator<Item = (u32, u64)>, ends: &[u64]) -> Option<u32> {

@@ -30,6 +30,7 @@ use crate::stages::check::streams::step_ends::InputStepEnds;
 use crate::stages::check::walk::WalkedInput;
 use crate::stages::communicators::CommunicatorsSummary;
 use crate::stages::net::net_stage::FirstReportLine;
+use lone_stop::MidStepRanks;
 use std::collections::BTreeMap;
 use whole_steps::UnevenSides;
 
@@ -83,8 +84,7 @@ pub(crate) struct StopDetector<'a> {
     pub(crate) lags: &'a Rendezvous,
     /// Where each process's own steps end.
     pub(crate) steps: &'a InputStepEnds,
-    /// By job, the process that alone is in the middle of a step.
-    pub(crate) middle: &'a BTreeMap<u32, u32>,
+    pub(crate) middle: &'a MidStepRanks,
     /// The inputs, with their step lines.
     pub(crate) walked: &'a [WalkedInput],
 }
@@ -157,7 +157,10 @@ impl StopDetector<'_> {
             && laggards
                 .iter()
                 .any(|&process| self.may_print_steps(process));
-        let uneven = self.uneven_job_sides(apart.clone()).filter(|_| !may_wait);
+        // In an evaluation ranks lag by whole rounds of it, which are no steps.
+        let is_within = |process| self.middle.within.contains(process);
+        let is_between = !may_wait && !laggards.iter().any(is_within);
+        let uneven = self.uneven_job_sides(apart.clone()).filter(|_| is_between);
         let skipped = |&process: &u32| self.has_skipped_step(process);
         if uneven.is_some_and(|sides| sides.is_stop(is_ordered) || laggards.iter().any(skipped)) {
             return Some(StopEvidence::Steps);
@@ -229,7 +232,7 @@ impl StopDetector<'_> {
     ) -> Option<StopEvidence> {
         let [laggard] = laggards else { return None };
         // A rank at the end of a step waits for the one that is not.
-        let middle = self.middle.get(&self.job_of_process(*laggard));
+        let middle = self.middle.alone.get(&self.job_of_process(*laggard));
         if middle.is_some_and(|process| process != laggard) {
             return None;
         }
