@@ -12,6 +12,7 @@ pub mod kernel;
 pub mod machine;
 pub mod message;
 pub mod nccl_tests;
+mod rank_label;
 #[cfg(test)]
 #[path = "../../tests/it/shared.rs"]
 mod shared;

@@ -31,7 +31,7 @@ mod rejoin;
 mod small_files;
 
 pub use chunks::{CutClassifier, CutPlace, FlushReason, InputChunk, InputChunks};
-pub use coded::{UnpackDamage, contains_utf16_text, is_coded, is_packed};
+pub use coded::{UnpackDamage, contains_utf16_text, is_coded, is_packed, unpack_command};
 pub use file_pattern::FilePattern;
 pub use growing::growing_files::{AppendedBytes, GrowingFiles};
 pub use growing::live_reader::ending_signal;

@@ -51,6 +51,7 @@ mod stack;
 mod success;
 mod torchrun;
 
+use crate::rank_label::find_rank_label;
 use crate::token::{dec_u32, dec_u64};
 use aho_corasick::AhoCorasick;
 use memchr::memmem;
@@ -350,12 +351,6 @@ pub fn find_ending(line: &[u8]) -> Option<EndingLine<'_>> {
 /// process, `(RayWorkerWrapper pid=8, ip=10.0.0.1)` of Ray, `(VllmWorker rank=3 pid=8)` of vLLM,
 /// `[2025-03-04 05:06:07 TP3]` of SGLang.
 pub fn process_of_line(line: &[u8]) -> ProcessOfLine<'_> {
-    let rank = |word: &[u8]| {
-        memmem::find_iter(line, word).find_map(|at| {
-            let (rest, rank) = dec_u32(&line[at + word.len()..]).ok()?;
-            rest.starts_with(b"]:").then_some(rank)
-        })
-    };
     let tagged = || {
         let (rest, _) = dec_u32(line.strip_prefix(b"[")?).ok()?;
         let (rest, rank) = dec_u32(rest.strip_prefix(b",")?).ok()?;
@@ -367,14 +362,21 @@ pub fn process_of_line(line: &[u8]) -> ProcessOfLine<'_> {
     };
     let worker = read_worker_label(line).unwrap_or_default();
     ProcessOfLine {
-        rank: rank(b"[rank")
+        rank: find_rank_label(line, b"]:")
             .or_else(tagged)
             .or_else(labelled)
             .or(worker.rank)
             .or_else(|| read_scheduler_label(line)),
-        local_rank: rank(b"[default"),
+        local_rank: read_host_label(line),
         ..worker
     }
+}
+
+/// Reads the rank on the host in torchrun's label.
+fn read_host_label(line: &[u8]) -> Option<u32> {
+    let label = b"[default";
+    let (rest, rank) = dec_u32(&line[memmem::find(line, label)? + label.len()..]).ok()?;
+    rest.starts_with(b"]:").then_some(rank)
 }
 
 /// Reads the rank in the name of a worker of vLLM's, `Worker_TP3`.

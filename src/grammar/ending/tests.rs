@@ -434,6 +434,9 @@ fn labels_of_serving_programs_name_ranks() {
         ("(VllmWorker TP2 pid=71) ERROR", Some(2)),
         ("(Worker_DP1_TP2 pid=71) ERROR", None),
         ("(VllmWorker rank=5 pid=71) ERROR", Some(5)),
+        ("[rank1]:[rank5]: Traceback", Some(5)),
+        ("[rank1]: [rank3]: x", Some(3)),
+        ("[rank1]: x [rank3]: y", Some(1)),
     ] {
         assert_eq!(process_of_line(line.as_bytes()).rank, rank, "{line}");
     }

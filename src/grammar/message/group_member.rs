@@ -1,5 +1,6 @@
 //! The rank and the process group that a line of PyTorch names.
 
+use crate::rank_label::find_rank_label;
 use crate::token::dec_u32;
 use memchr::memmem;
 
@@ -24,18 +25,10 @@ impl GroupMember<'_> {
 /// The longest text that is searched for a process group, in bytes before the message.
 const MAX_MEMBER_PREFIX_BYTES: usize = 400;
 
-/// The first `[rank3]:` in a text; a web page may have lost the colon, and a launcher's own label may be in front.
-fn find_global_rank(text: &[u8]) -> Option<u32> {
-    let label = b"[rank";
-    memmem::find_iter(text, label).find_map(|at| {
-        let (rest, rank) = dec_u32(&text[at + label.len()..]).ok()?;
-        rest.starts_with(b"]").then_some(rank)
-    })
-}
-
 /// The last `[... Rank 1]` in a text.
 pub(super) fn find_group_member(text: &[u8]) -> GroupMember<'_> {
-    let global = find_global_rank(&text[..text.len().min(MAX_MEMBER_PREFIX_BYTES)]);
+    // A web page may have lost the colon.
+    let global = find_rank_label(&text[..text.len().min(MAX_MEMBER_PREFIX_BYTES)], b"]");
     let none = GroupMember {
         group: None,
         rank: None,

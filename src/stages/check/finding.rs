@@ -226,6 +226,8 @@ pub enum Reason {
     DumpsShow(String),
     /// The answers of RAS or the stacks show it too: a clause.
     StatesShow(String),
+    /// It may wait for ranks without lines: which ones.
+    MayWaitForUnseen(String),
     /// The stack of the process is among the inputs.
     StackKnown,
     /// The lines of PyTorch's watchdog show it too: a clause.

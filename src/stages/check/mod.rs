@@ -281,8 +281,8 @@ fn judge_gathered(
     let has_compared_records =
         recorders.dumps.have_several_ranks() || recorders.records.have_several_ranks();
     let names = recorders.merge_findings(seen, &mut findings, open, report)?;
-    let begins = seen.warnings.ends.first_messages();
-    causes::fold_consequences_by_job(&mut findings, &seen.found, begins);
+    let ends = &seen.warnings.ends;
+    causes::fold_consequences_by_job(&mut findings, &seen.found, ends.first_messages());
     let CheckGathered {
         net,
         found,
@@ -294,7 +294,7 @@ fn judge_gathered(
     findings.extend(questions::ask_questions(
         net, &facts, found, inputs, accounts, separate,
     ));
-    let mut judged = JudgedParts::of_log(&ranks.compared, found, &seen.warnings.ends);
+    let mut judged = JudgedParts::of_log(&ranks.compared, found, ends, separate.len());
     judged.has_records = has_compared_records;
     // A job that hangs in its first call has completed its initialisation, too.
     if findings.iter().any(|f| f.kind == Kind::NoFirstCall) {

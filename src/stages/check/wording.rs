@@ -132,6 +132,16 @@ pub(super) fn quote_text(bytes: &[u8]) -> String {
     escape_for_terminal(&String::from_utf8_lossy(bytes), false)
 }
 
+/// `rank 3`, `ranks 0, 1 and 2`, `ranks 0-4, 8-11`.
+pub(crate) fn list_ranks(ranks: &BTreeSet<u32>) -> String {
+    let noun = verb_form(ranks.len(), "rank", "ranks");
+    let numbers = match ranks.len() > MAX_NAMES_LISTED + 1 {
+        true => rank_ranges(ranks),
+        false => list_names(ranks.iter().map(u32::to_string)),
+    };
+    format!("{noun} {numbers}")
+}
+
 /// Ranks as `0-2, 5`.
 pub(crate) fn rank_ranges(ranks: &BTreeSet<u32>) -> String {
     let mut runs: Vec<(u32, u32)> = Vec::new();

@@ -13,9 +13,9 @@ use std::fmt::Write as _;
 
 /// Lines of code that each room may have: without tests, comments and blank lines.
 const ROOMS: [(&str, usize); 27] = [
-    ("src/grammar", 12_960),
+    ("src/grammar", 12_970),
     ("src/synth", 7_400),
-    ("src/engine/source", 5_110),
+    ("src/engine/source", 5_120),
     ("src/engine/members", 1_600),
     ("src/engine/log", 13_550),
     ("src/engine/formats", 12_180),
@@ -24,7 +24,7 @@ const ROOMS: [(&str, usize); 27] = [
     ("src/engine/output", 4_180),
     ("src/engine/report", 1_310),
     ("src/stages/calls", 4_600),
-    ("src/stages/check", 26_995),
+    ("src/stages/check", 27_140),
     ("src/stages/diff", 1_850),
     ("src/stages/gpus", 1_600),
     ("src/stages/page", 3_665),
@@ -39,7 +39,7 @@ const ROOMS: [(&str, usize); 27] = [
     ("src/stages/watch", 2_225),
     ("src/program", 2_190),
     ("src/bin", 2_550),
-    ("src", 126_095),
+    ("src", 126_250),
 ];
 
 /// Reads one figure.

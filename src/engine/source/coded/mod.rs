@@ -12,7 +12,9 @@ pub(super) use packed::{PackCodec, UnpackDamageSlot, check_length};
 pub use utf16::contains_utf16_text;
 
 use super::read::read_first_bytes;
+use std::fs::File;
 use std::io::{self, Cursor, Read};
+use std::path::Path;
 
 /// The text of an input, unpacked and in UTF-8.
 pub(super) struct DecodedText {
@@ -42,6 +44,17 @@ pub(super) fn decode_text(
 /// Returns true for a file that begins with `head`, of at least 4 bytes, and is packed.
 pub fn is_packed(head: &[u8]) -> bool {
     PackCodec::detect_codec(head).is_some()
+}
+
+/// Returns the shell's command that writes the text of a packed file.
+pub fn unpack_command(path: &Path) -> Option<&'static str> {
+    let is_file = path.metadata().is_ok_and(|known| known.is_file());
+    let mut file = File::open(path).ok().filter(|_| is_file)?;
+    match PackCodec::detect_codec(&read_first_bytes(&mut file, 4).ok()?)? {
+        PackCodec::Gzip => Some("zcat"),
+        PackCodec::Zstd => Some("zstdcat"),
+        PackCodec::Part => None,
+    }
 }
 
 /// Returns true for a file that begins with `head` and is packed or UTF-16: its bytes are not its text.

@@ -2,9 +2,10 @@
 
 use super::coverage::rerun_environment;
 use crate::error::escape::shell_word;
-use crate::source::InputName;
+use crate::source::{InputName, unpack_command};
 use crate::stages::check::CheckSummary;
 use crate::stages::check::finding::{Finding, JobStage, Kind, Reason, Severity};
+use std::path::Path;
 
 /// The answer of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -70,8 +71,14 @@ impl CheckSummary {
         {
             clause += &format!(", {}", stage.describe_stage());
         }
-        if finding.reasons.contains(&Reason::StartedAgain) && finding.severity == Severity::Error {
-            clause += "; the job was started again";
+        for reason in &finding.reasons {
+            let is_told = match reason {
+                Reason::StartedAgain => finding.severity == Severity::Error,
+                reason => matches!(reason, Reason::MayWaitForUnseen(_)),
+            };
+            if let Some(text) = reason.in_sentence().filter(|_| is_told) {
+                clause += &format!("; {text}");
+            }
         }
         let warnings = self.count_findings(Severity::Warning);
         match (finding.severity, self.is_empty(), warnings) {
@@ -165,10 +172,9 @@ impl CheckSummary {
             return None;
         }
         let file = shell_word(name);
-        Some(match name.rsplit_once('.').map(|(_, ending)| ending) {
-            Some("gz") => format!("zcat {file} | less +{line}"),
-            Some("zst") => format!("zstdcat {file} | less +{line}"),
-            _ => format!("less +{line} {file}"),
+        Some(match unpack_command(Path::new(name)) {
+            Some(unpack) => format!("{unpack} {file} | less +{line}"),
+            None => format!("less +{line} {file}"),
         })
     }
 }
@@ -191,9 +197,12 @@ pub(crate) fn first_clause(says: &str) -> &str {
 fn show_stack(finding: &Finding) -> Option<String> {
     let about = &finding.about;
     let is_waited_for = finding.kind.is_stop() || finding.kind == Kind::WatchdogTimeout;
-    // A process of an earlier attempt is gone.
-    let is_past = [Reason::StackKnown, Reason::StartedAgain];
-    let needs_stack = is_waited_for && !finding.reasons.iter().any(|why| is_past.contains(why));
+    let is_needless = |why: &Reason| {
+        // A process of an earlier attempt is gone.
+        let is_past = [Reason::StackKnown, Reason::StartedAgain].contains(why);
+        is_past || matches!(why, Reason::MayWaitForUnseen(_))
+    };
+    let needs_stack = is_waited_for && !finding.reasons.iter().any(is_needless);
     let pid = about.pid.filter(|_| needs_stack)?;
     let host = std::str::from_utf8(about.host.as_deref()?).ok()?;
     let is_dead = |reason: &Reason| matches!(reason, Reason::Dead(dead) if dead.is_connection_lost);

@@ -16,6 +16,10 @@ pub struct JudgedParts {
     pub compared: u64,
     /// The processes with these members.
     pub ranks: u64,
+    /// The ranks of the largest communicator.
+    pub job_ranks: u64,
+    /// How many jobs the inputs are of, where that is more than one.
+    pub jobs: u64,
     /// The most steps that an input has by its lines (0: unknown).
     pub steps: u64,
     /// Each of these processes ended all its communicators in order.
@@ -38,14 +42,18 @@ impl JudgedParts {
         compared: &StreamComparison,
         found: &CommunicatorsSummary,
         ends: &JobEnds,
+        jobs: usize,
     ) -> JudgedParts {
         let communicators = list_compared(compared);
         let processes = processes_of_communicators(&communicators, found);
         let of_them = |side: &&CommunicatorSide| processes.contains(&side.process);
         let mut states = found.sides.iter().filter(of_them).map(|side| side.state);
+        let largest = found.communicators.iter().filter_map(|c| c.nranks).max();
         JudgedParts {
             compared: communicators.len() as u64,
             ranks: processes.len() as u64,
+            job_ranks: largest.map_or(0, u64::from),
+            jobs: jobs as u64,
             steps: found.steps,
             have_all_ended: !processes.is_empty() && states.all(|s| s.is_ended_in_order()),
             initialised: InitProgress::of_largest(found)
@@ -63,6 +71,8 @@ impl JudgedParts {
         let JudgedParts {
             compared,
             ranks: _,
+            job_ranks: _,
+            jobs: _,
             steps: _,
             have_all_ended: _,
             initialised,
@@ -78,8 +88,14 @@ impl JudgedParts {
     pub fn list_parts(&self) -> Vec<String> {
         let mut parts = Vec::new();
         if self.compared > 0 {
-            let mut says = format!("{} compared", number_and_noun(self.ranks, "rank"));
-            if self.steps > 0 {
+            let all = number_and_noun(self.job_ranks.max(self.ranks), "rank");
+            let mut says = match self.ranks < self.job_ranks {
+                true => format!("{} of {all} compared", self.ranks),
+                false => format!("{all} compared"),
+            };
+            if self.jobs > 1 {
+                says = format!("{all} of {} jobs compared", self.jobs);
+            } else if self.steps > 0 {
                 says += &format!(" over {}", number_and_noun(self.steps, "step"));
             }
             if self.have_all_ended {

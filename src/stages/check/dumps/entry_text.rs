@@ -1,8 +1,6 @@
 //! Texts for calls of a dump.
 
 use crate::formats::flight::{self, DumpEntry, FlightOp};
-use crate::stages::check::wording::list_names;
-use std::collections::BTreeSet;
 
 /// `AllReduce of 4 fp32`; `Send of 4096 fp32 to 2`.
 pub(super) fn describe_entry(entry: &DumpEntry) -> String {
@@ -47,16 +45,6 @@ pub(super) fn describe_source_or_why(entry: &DumpEntry) -> String {
     match describe_source(entry) {
         none if none.is_empty() => " (its line is not recorded)".to_owned(),
         place => place,
-    }
-}
-
-/// `rank 3`, `ranks 0, 1 and 2`, `ranks 0, 1, 2, 3 and 12 more`.
-pub(super) fn list_ranks(ranks: &BTreeSet<u32>) -> String {
-    let names: Vec<String> = ranks.iter().map(u32::to_string).collect();
-    let listed = list_names(&names);
-    match names.len() {
-        1 => format!("rank {listed}"),
-        _ => format!("ranks {listed}"),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The sentences of the findings on dumps.
 
 use super::compare::DumpCallDifference;
-use super::entry_text::{describe_entry, describe_source_or_why, list_ranks};
+use super::entry_text::{describe_entry, describe_source_or_why};
 use super::job::GroupDumpCalls;
 use super::programs::DumpPrograms;
 use super::waits::{CommonWait, DumpWait};
@@ -12,6 +12,7 @@ use crate::calls::wait::WaitCircle;
 use crate::formats::flight::DumpEntry;
 use crate::report::count_phrase;
 use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Severity};
+use crate::stages::check::wording::list_ranks;
 use crate::stages::check::wording::verb_form;
 use std::collections::BTreeSet;
 

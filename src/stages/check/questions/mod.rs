@@ -51,10 +51,15 @@ pub(super) fn ask_questions(
     accounts: &[Account],
     separate: &[SeparateJob],
 ) -> Vec<Finding> {
+    // Each job has a version, plugins and settings of its own.
+    let subjects = match separate {
+        [] => table::group_by_subject(net, facts),
+        _ => Vec::new(),
+    };
     let job = JobFacts {
         net,
         facts,
-        subjects: table::group_by_subject(net, facts),
+        subjects,
         found,
         inputs,
         accounts,

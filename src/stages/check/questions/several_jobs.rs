@@ -23,7 +23,7 @@ pub(super) fn find_several_jobs(job: &JobFacts<'_>) -> Option<Finding> {
         ..Finding::of_kind(
             Kind::SeveralJobs,
             Confidence::High,
-            format!("{says}; tables add them up"),
+            format!("{says}; tables add them up, and their hosts are not compared"),
         )
     })
 }

@@ -15,6 +15,7 @@ pub(crate) mod names;
 mod reread_differences;
 pub(super) mod stopped;
 pub(super) mod unnamed_communicators;
+mod unseen_ranks;
 
 use super::evidence;
 use super::finding::Finding;
@@ -217,6 +218,8 @@ fn reread_and_blame(
         &ranks,
         end,
     )?;
+    let each = findings.iter_mut();
+    each.for_each(|finding| unseen_ranks::doubt_by_unseen_ranks(finding, found));
     if !findings.is_empty() {
         findings.extend(last_calls::list_last_calls(case.last, found));
     }

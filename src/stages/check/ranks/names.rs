@@ -6,8 +6,9 @@ use crate::members::SpeakerProcess;
 use crate::stages::check::finding::About;
 use crate::stages::check::streams::compare::CommMember;
 use crate::stages::check::streams::wanted_streams::CallDetail;
-use crate::stages::check::wording::list_names;
+use crate::stages::check::wording::{list_names, list_ranks};
 use crate::stages::communicators::{CommunicatorsSummary, gpu_of_side};
+use std::collections::BTreeSet;
 
 /// Names of what was found.
 #[derive(Clone, Copy)]
@@ -100,20 +101,21 @@ impl<'a> RankNames<'a> {
         }
     }
 
-    /// `rank 11 (node1:4123)`, `ranks 9, 10, 11, 12 and 7 more` by their ranks in the job, else `its ranks 1, 2`.
+    /// `rank 11 (node1:4123)`, `ranks 9-12, 15` by their ranks in the job, else `its ranks 1, 2`.
     pub(crate) fn describe_members(&self, members: &[CommMember]) -> String {
         if let [one] = members {
             return self.describe_member(one);
         }
-        let ranks = |of: &dyn Fn(&CommMember) -> Option<u32>| -> Option<Vec<String>> {
-            let ranks = members.iter().map(|m| of(m).map(|rank| rank.to_string()));
-            ranks.collect()
-        };
-        if let Some(ranks) = ranks(&|m| self.job_rank_of_side(m.side)) {
-            return format!("ranks {}", list_names(&ranks));
+        let of_job = members.iter().map(|m| self.job_rank_of_side(m.side));
+        if let Some(ranks) = of_job.collect::<Option<BTreeSet<u32>>>() {
+            return list_ranks(&ranks);
         }
-        if let Some(ranks) = ranks(&|m| m.rank) {
-            return format!("its ranks {}", list_names(&ranks));
+        if let Some(ranks) = members
+            .iter()
+            .map(|m| m.rank)
+            .collect::<Option<BTreeSet<u32>>>()
+        {
+            return format!("its {}", list_ranks(&ranks));
         }
         let all: Vec<String> = members.iter().map(|m| self.describe_member(m)).collect();
         list_names(&all)

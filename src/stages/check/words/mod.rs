@@ -25,10 +25,13 @@ pub(super) fn write_texts(findings: &mut [Finding]) {
 
 impl Reason {
     /// Returns what the sentence gets.
-    fn in_sentence(&self) -> Option<String> {
+    pub(super) fn in_sentence(&self) -> Option<String> {
         Some(match self {
             Reason::WentOn => "the job went on".to_owned(),
             Reason::StartedAgain => "the job was started again".to_owned(),
+            Reason::MayWaitForUnseen(ranks) => {
+                format!("it may wait for {ranks}, without lines here")
+            }
             Reason::OutlivedByRestart => "the job was started again and went on".to_owned(),
             &Reason::AlsoRaised(others) => format!(
                 "{others} other {} raised an exception too",

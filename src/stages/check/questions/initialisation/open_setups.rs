@@ -113,7 +113,8 @@ impl<'s> OpenCommunicator<'s> {
             (began.input == end.input).then(|| end.line.saturating_sub(began.line))
         };
         let whole = self.done.iter().filter_map(lines_of).max();
-        let whole = whole.filter(|_| self.missing.is_empty())?;
+        let seen = self.done.len() + self.open.len();
+        let whole = whole.filter(|_| seen >= self.nranks as usize)?;
         let usual = whole
             .saturating_mul(OUTRUN_INIT_TIMES)
             .max(MIN_OUTRUN_LINES);

@@ -8,6 +8,7 @@ use crate::stages::check::ranks::mismatch::show_call;
 use crate::stages::check::ranks::names;
 use crate::stages::check::ranks::stopped::StopEvidence;
 use crate::stages::check::ranks::stopped::whole_steps::UnevenSides;
+use crate::stages::check::ranks::unseen_ranks::describe_unseen_ranks;
 use crate::stages::check::streams::compare::CommMember;
 use crate::stages::check::streams::wanted_streams::CallDetail;
 use crate::stages::check::wording::{number_and_noun, verb_form};
@@ -111,6 +112,7 @@ impl LagContext<'_> {
             last_step.and_then(|last| self.stops.last_step_of_process(first, last.call.input));
         let is_stop =
             severity == Severity::Error && sure != Confidence::Low && self.uneven.is_none();
+        let is_stop = is_stop && describe_unseen_ranks(self.names.found, first).is_none();
         let says = self.describe_laggards(&laggard, is_stop);
         Some(Finding {
             about: About {

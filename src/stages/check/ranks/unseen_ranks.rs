@@ -1,0 +1,54 @@
+//! Ranks without lines, for which a rank that is behind may wait: then it is not the one that stopped.
+
+use super::names::RankNames;
+use crate::members::SpeakerProcess;
+use crate::stages::check::finding::{Confidence, Finding, Kind, Reason};
+use crate::stages::check::wording::{list_ranks, number_and_noun};
+use crate::stages::communicators::{
+    CommunicatorSide, CommunicatorsSummary, MergedCommunicator, Named,
+};
+use std::collections::BTreeSet;
+
+/// The ranks without lines of the largest communicator on which a process made calls: `rank 8 of communicator 0x5aa5
+/// (world, 12 ranks)`.
+pub(super) fn describe_unseen_ranks(found: &CommunicatorsSummary, process: u32) -> Option<String> {
+    let unseen = |of: &MergedCommunicator| -> Option<BTreeSet<u32>> {
+        let nranks = of.nranks.filter(|_| !matches!(of.key, Named::Own(_)))?;
+        let sides = || of.sides.iter().map(|&side| &found.sides[side]);
+        let is_used = |side: &&CommunicatorSide| {
+            let is_open = side.count_calls() > 0 && !side.state.is_ended_in_order();
+            side.process == process && is_open
+        };
+        sides().find(is_used)?;
+        let seen: BTreeSet<u32> = sides().filter_map(|side| side.rank).collect();
+        let unseen: BTreeSet<u32> = (0..nranks).filter(|rank| !seen.contains(rank)).collect();
+        (!unseen.is_empty()).then_some(unseen)
+    };
+    let all = found.communicators.iter().enumerate();
+    let open = all.filter_map(|(at, of)| Some((at, unseen(of)?, of.nranks)));
+    let (at, ranks, _) = open.max_by_key(|(at, _, nranks)| (*nranks, std::cmp::Reverse(*at)))?;
+    let communicator = RankNames { found }.describe_communicator(at);
+    let who = match ranks.len() {
+        1..=64 => list_ranks(&ranks),
+        n => number_and_noun(n as u64, "rank"),
+    };
+    Some(format!("{who} of communicator {communicator}"))
+}
+
+/// Lowers the confidence in a rank that is behind, if it may wait for one without lines.
+pub(super) fn doubt_by_unseen_ranks(finding: &mut Finding, found: &CommunicatorsSummary) {
+    if !matches!(finding.kind, Kind::RankBehind | Kind::RankSilent) {
+        return;
+    }
+    let about = &finding.about;
+    let is_its = |process: &SpeakerProcess| {
+        Some(&process.host) == about.host.as_ref() && process.pid == about.pid
+    };
+    let process = (0..).zip(&found.processes).find(|(_, p)| is_its(p));
+    let unseen = process.and_then(|(process, _)| describe_unseen_ranks(found, process));
+    if let Some(unseen) = unseen {
+        finding.sure = Confidence::Low;
+        finding.advice = format!("give the log of {unseen} too");
+        finding.reasons.push(Reason::MayWaitForUnseen(unseen));
+    }
+}
