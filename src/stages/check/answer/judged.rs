@@ -88,18 +88,22 @@ impl JudgedParts {
     pub fn list_parts(&self) -> Vec<String> {
         let mut parts = Vec::new();
         if self.compared > 0 {
-            let all = number_and_noun(self.job_ranks.max(self.ranks), "rank");
-            let mut says = match self.ranks < self.job_ranks {
-                true => format!("{} of {all} compared", self.ranks),
-                false => format!("{all} compared"),
+            let those = number_and_noun(self.ranks, "rank");
+            let is_part = self.jobs < 2 && self.ranks < self.job_ranks;
+            let mut says = match self.jobs {
+                2.. => format!("{those} of {} jobs compared", self.jobs),
+                _ if is_part => format!("{} of {} ranks compared", self.ranks, self.job_ranks),
+                _ => format!("{those} compared"),
             };
-            if self.jobs > 1 {
-                says = format!("{all} of {} jobs compared", self.jobs);
-            } else if self.steps > 0 {
+            if self.jobs < 2 && self.steps > 0 {
                 says += &format!(" over {}", number_and_noun(self.steps, "step"));
             }
             if self.have_all_ended {
-                says += ", all ended";
+                says += if is_part {
+                    ", all of these ended"
+                } else {
+                    ", all ended"
+                };
             }
             parts.push(says);
         }

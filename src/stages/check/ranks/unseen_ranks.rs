@@ -1,7 +1,6 @@
 //! Ranks without lines, for which a rank that is behind may wait: then it is not the one that stopped.
 
 use super::names::RankNames;
-use crate::members::SpeakerProcess;
 use crate::stages::check::finding::{Confidence, Finding, Kind, Reason};
 use crate::stages::check::wording::{list_ranks, number_and_noun};
 use crate::stages::communicators::{
@@ -12,7 +11,7 @@ use std::collections::BTreeSet;
 /// The ranks without lines of the largest communicator on which a process made calls: `rank 8 of communicator 0x5aa5
 /// (world, 12 ranks)`.
 pub(super) fn describe_unseen_ranks(found: &CommunicatorsSummary, process: u32) -> Option<String> {
-    let unseen = |of: &MergedCommunicator| -> Option<BTreeSet<u32>> {
+    let seen = |of: &MergedCommunicator| -> Option<BTreeSet<u32>> {
         let nranks = of.nranks.filter(|_| !matches!(of.key, Named::Own(_)))?;
         let sides = || of.sides.iter().map(|&side| &found.sides[side]);
         let is_used = |side: &&CommunicatorSide| {
@@ -21,15 +20,16 @@ pub(super) fn describe_unseen_ranks(found: &CommunicatorsSummary, process: u32) 
         };
         sides().find(is_used)?;
         let seen: BTreeSet<u32> = sides().filter_map(|side| side.rank).collect();
-        let unseen: BTreeSet<u32> = (0..nranks).filter(|rank| !seen.contains(rank)).collect();
-        (!unseen.is_empty()).then_some(unseen)
+        ((nranks as usize) > seen.len()).then_some(seen)
     };
     let all = found.communicators.iter().enumerate();
-    let open = all.filter_map(|(at, of)| Some((at, unseen(of)?, of.nranks)));
-    let (at, ranks, _) = open.max_by_key(|(at, _, nranks)| (*nranks, std::cmp::Reverse(*at)))?;
+    let open = all.filter_map(|(at, of)| Some((at, seen(of)?, of.nranks?)));
+    let (at, seen, nranks) =
+        open.max_by_key(|(at, _, nranks)| (*nranks, std::cmp::Reverse(*at)))?;
     let communicator = RankNames { found }.describe_communicator(at);
-    let who = match ranks.len() {
-        1..=64 => list_ranks(&ranks),
+    // A damaged line may name billions of ranks.
+    let who = match nranks as usize - seen.len() {
+        1..=64 => list_ranks(&(0..nranks).filter(|rank| !seen.contains(rank)).collect()),
         n => number_and_noun(n as u64, "rank"),
     };
     Some(format!("{who} of communicator {communicator}"))
@@ -41,11 +41,9 @@ pub(super) fn doubt_by_unseen_ranks(finding: &mut Finding, found: &Communicators
         return;
     }
     let about = &finding.about;
-    let is_its = |process: &SpeakerProcess| {
-        Some(&process.host) == about.host.as_ref() && process.pid == about.pid
-    };
-    let process = (0..).zip(&found.processes).find(|(_, p)| is_its(p));
-    let unseen = process.and_then(|(process, _)| describe_unseen_ranks(found, process));
+    let host = about.host.as_deref();
+    let side = host.and_then(|host| found.sides_of_process(host, about.pid).first());
+    let unseen = side.and_then(|&side| describe_unseen_ranks(found, found.sides[side].process));
     if let Some(unseen) = unseen {
         finding.sure = Confidence::Low;
         finding.advice = format!("give the log of {unseen} too");
