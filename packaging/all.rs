@@ -222,7 +222,7 @@ fn list_programs() -> impl Iterator<Item = Command> {
     PROGRAMS.iter().map(|program| {
         let name = program.name.trim_start_matches("nccl-");
         let about = (program.command)().get_about().cloned();
-        Command::new(name).about(about.unwrap_or_default())
+        Command::new(name).about(fit_about(&about.unwrap_or_default().to_string()).to_owned())
     })
 }
 
@@ -289,10 +289,22 @@ fn print_page(cli: Cli) -> anyhow::Result<Exit> {
     if run.origins.len() == 1 && run.report.lacks_inputs() {
         return Ok(run.finish());
     }
-    let text = text::render_text(&page, cli::page_width());
+    let text = text::render_text(&page, cli::page_width(), cli.input.is_quiet());
     let next = describe_next(&page.next, &cli.input.files);
     cli::with_text(cli.color.look(), |out| Ok(write!(out, "{text}{next}")?))?;
     Ok(run.finish())
+}
+
+/// A program's first line, up to the last of its parts that fits beside the name in 80 columns.
+fn fit_about(about: &str) -> &str {
+    const WIDTH: usize = 62;
+    if about.len() <= WIDTH {
+        return about;
+    }
+    let mut parts = about.match_indices([',', ':']).map(|(at, _)| at);
+    parts
+        .rfind(|&at| at <= WIDTH)
+        .map_or(about, |at| &about[..at])
 }
 
 /// The commands as they are typed: for one input with its name.

@@ -42,7 +42,7 @@ fuzz_target!(|data: &[u8]| {
     };
     check_markup(&html::render_html(&page));
     let is_bad = |c: char| c.is_control() && c != '\n';
-    assert!(!text::render_text(&page, 80).chars().any(is_bad));
+    assert!(!text::render_text(&page, 80, false).chars().any(is_bad));
     assert!(!markdown::render_markdown(&page).chars().any(is_bad));
     let object = json::render_json(&page, 1);
     assert!(

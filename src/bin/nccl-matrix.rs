@@ -181,6 +181,7 @@ pub(crate) fn main() -> ExitCode {
             by_step: cli.by.contains(&MatrixByArg::Step),
             recorded: cli.recorded,
             sampling: cli.sampling.unwrap_or(1),
+            ..Options::default()
         };
         let mut by: Vec<snoopie::AccessGrouping> = Vec::new();
         for grouping in cli.by.iter().filter_map(|by| by.access_table()) {

@@ -93,9 +93,9 @@ impl ReportFormat {
         }
     }
 
-    fn render_page(self, page: &ReportPage, jobs: usize) -> Vec<u8> {
+    fn render_page(self, page: &ReportPage, jobs: usize, is_quiet: bool) -> Vec<u8> {
         let text = match self {
-            ReportFormat::Text => text::render_text(page, cli::page_width()),
+            ReportFormat::Text => text::render_text(page, cli::page_width(), is_quiet),
             ReportFormat::Json => return json::render_json(page, jobs),
             ReportFormat::Html => html::render_html(page),
             ReportFormat::Md => markdown::render_markdown(page),
@@ -154,7 +154,7 @@ pub(crate) fn main() -> ExitCode {
             return Ok(run.finish());
         }
         let answer = page.answer.clone();
-        let page = shape.render_page(&page, run.options.log.jobs);
+        let page = shape.render_page(&page, run.options.log.jobs, cli.input.is_quiet());
         let write =
             |out: &mut (dyn Write + Send)| out.write_all(&page).context("cannot write the output");
         match shape {

@@ -164,6 +164,11 @@ pub(crate) fn main() -> ExitCode {
                     known => known?,
                 }
             } else if !path.exists() {
+                let path = path.clone();
+                if path.to_string_lossy().contains("://") {
+                    let cause = io::ErrorKind::NotFound.into();
+                    return Err(Error::Input { path, cause }.into());
+                }
                 let name = path.display();
                 set.report.note(&format!(
                     "{name} does not exist yet: it is read when it appears"
@@ -173,12 +178,13 @@ pub(crate) fn main() -> ExitCode {
         let has_page = !cli.plain && io::stdout().is_terminal();
         let page = has_page.then(|| WatchScreen::new(&cli.input.files, follow.has_pipe()));
         let page = match page.transpose() {
-            // The job behind a pipe would die of an end here.
-            Err(e) if follow.has_pipe() => {
-                set.report.warn(&format!("{e:#}"));
+            Err(e) => {
+                set.report.warn(&format!(
+                    "{e:#}: lines are printed instead, as with --plain"
+                ));
                 None
             }
-            page => page?,
+            Ok(page) => page,
         };
         let mut teller = WatchPrinter {
             out: io::stdout(),
@@ -186,6 +192,7 @@ pub(crate) fn main() -> ExitCode {
             is_pipe: follow.has_pipe(),
             exits: cli.exit_on_stall,
             report: &set.report,
+            is_quiet: cli.input.is_quiet(),
             on_stall: cli.on_stall.as_deref(),
             children: Vec::new(),
             metrics: cli.metrics.as_deref(),
@@ -248,6 +255,7 @@ struct WatchPrinter<'a> {
     /// It ends at the first stall.
     exits: bool,
     report: &'a Report,
+    is_quiet: bool,
     on_stall: Option<&'a str>,
     children: Vec<Child>,
     metrics: Option<&'a Path>,
@@ -308,8 +316,11 @@ impl WatchPrinter<'_> {
             ..DrawStyle::default()
         };
         let mut out = WrapWriter::new(look, &mut self.out);
-        write_findings_text(found, &[], ShownFindings::default(), &mut out)
-            .map_err(Error::Output)?;
+        let shown = ShownFindings {
+            quiet: self.is_quiet,
+            ..ShownFindings::default()
+        };
+        write_findings_text(found, &[], shown, &mut out).map_err(Error::Output)?;
         out.flush().map_err(Error::Output)
     }
 }

@@ -37,8 +37,7 @@ impl WatchScreen {
             many => format!("{} inputs", many.len()),
         };
         let screen = Screen::take_terminal(!has_pipe);
-        let screen =
-            screen.context("cannot show a page on this terminal (--plain writes lines)")?;
+        let screen = screen.context("cannot show a page on this terminal")?;
         Ok(WatchScreen {
             screen,
             told: WatchHistory::default(),

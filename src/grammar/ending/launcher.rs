@@ -170,6 +170,17 @@ pub(super) fn read_signal_handler<'a>(
         .flatten()
 }
 
+/// The same without its label: `Signal: Segmentation fault (11)`.
+pub(super) fn read_bare_handler<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    let (signal, rest) = EndSignal::parse_words(behind)?;
+    let is_whole = before.trim_ascii().is_empty() && rest.starts_with(b" (");
+    is_whole
+        .then(|| {
+            report_process_failure(FailureCause::Signal(signal.number), process_of_line(before))
+        })
+        .flatten()
+}
+
 /// PALS, the launcher of Cray's systems: `n1.lab: rank 2 died from signal 6 and dumped core`, `n1.lab: rank 7 exited with
 /// code 1`; `behind` follows `: rank `.
 pub(super) fn read_pals<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
@@ -274,10 +285,11 @@ pub(super) fn read_ucx_signal<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<
 
 /// A crash with a signal that gdb or Abseil's handler names: `SIGSEGV, Segmentation fault.`, `SIGSEGV received at time=`.
 pub(super) fn read_named_signal<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
-    let (_, rest) = EndSignal::parse_name(behind).filter(|(signal, _)| signal.is_crash())?;
+    let (signal, rest) = EndSignal::parse_name(behind).filter(|(signal, _)| signal.is_crash())?;
     let is_report = rest.starts_with(b", ") || rest.starts_with(b" received at time=");
+    let what = FailureCause::Signal(signal.number);
     is_report
-        .then(|| report_process_failure(FailureCause::Crash, process_of_line(before)))
+        .then(|| report_process_failure(what, process_of_line(before)))
         .flatten()
 }
 

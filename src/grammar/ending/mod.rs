@@ -43,6 +43,7 @@
 
 mod exception;
 mod launcher;
+mod process_label;
 mod relayed_error;
 mod reports;
 mod setup_failure;
@@ -51,10 +52,8 @@ mod stack;
 mod success;
 mod torchrun;
 
-use crate::rank_label::find_rank_label;
-use crate::token::{dec_u32, dec_u64};
 use aho_corasick::AhoCorasick;
-use memchr::memmem;
+pub use process_label::process_of_line;
 pub use relayed_error::{LastWarn, RelayedError, find_relayed_error, read_last_warn_line};
 pub use reports::find_crash_report;
 use reports::{ReportKind, report_words};
@@ -79,6 +78,10 @@ pub enum EndingLine<'a> {
     Chained(ProcessOfLine<'a>),
     /// A frame of a stack, in NCCL's code.
     NcclFrame(NcclFrame<'a>),
+    /// A frame of the thread of PyTorch's watchdog.
+    WatchdogFrame,
+    /// The reason of the C++ exception that ended a process.
+    Reason(&'a [u8]),
     /// An assertion of a kernel that did not hold.
     KernelAssertion(KernelAssertion<'a>),
     /// Part of a launcher's report of one process: the line with its end follows.
@@ -195,6 +198,8 @@ pub enum LauncherReport<'a> {
     Host(&'a [u8]),
     /// Its rank.
     Rank(ProcessOfLine<'a>),
+    /// The line after the one with its end, in a list.
+    ErrorFile,
 }
 
 /// Reads the text before and after an anchor; `None` if it is no ending.
@@ -223,6 +228,8 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     ("During handling of the above", exception::read_chained),
     ("\", line ", stack::read_python_frame),
     ("()  /", stack::read_source_frame),
+    ("::ncclCommWatchdog", stack::read_watchdog_frame),
+    (" what():  ", stack::read_reason),
     ("] Assertion `", stack::read_kernel_assertion),
     ("Error", exception::read_named_error),
     ("Exception", exception::read_exception),
@@ -239,6 +246,7 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     ("exited on signal ", launcher::read_mpirun_signal),
     ("exited with non-zero status", launcher::read_mpirun_abort),
     ("] Signal: ", launcher::read_signal_handler),
+    ("Signal: ", launcher::read_bare_handler),
     (": rank ", launcher::read_pals),
     ("Caught signal ", launcher::read_ucx_signal),
     (" received signal SIG", launcher::read_named_signal),
@@ -259,6 +267,7 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     ("Container rank ", launcher::read_paddle),
     ("rank      : ", torchrun::read_torchrun_rank),
     ("host      : ", torchrun::read_torchrun_host),
+    ("error_file: ", torchrun::read_error_file),
     (
         "Root Cause (first observed failure):",
         torchrun::read_first_failure,
@@ -304,9 +313,6 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     (relayed_error::LAST_ERROR, exception::read_last_error),
 ];
 
-/// The longest label of a scheduler.
-const MAX_LABEL_BYTES: usize = 64;
-
 /// How much of a line is looked at.
 const MAX_ENDING_LINE_BYTES: usize = 4096;
 
@@ -332,98 +338,25 @@ fn reader_of_kind(kind: ReportKind) -> Option<EndingReader> {
 pub fn find_ending(line: &[u8]) -> Option<EndingLine<'_>> {
     let (finder, readers) = ANCHORS.as_ref()?;
     let line = &line[..line.len().min(MAX_ENDING_LINE_BYTES)];
-    finder.find_overlapping_iter(line).find_map(|hit| {
-        let read = readers.get(hit.pattern().as_usize())?;
-        let end = read(&line[..hit.start()], &line[hit.end()..])?;
-        Some(match end {
+    // A page may have joined a stack and the failure after it to one line.
+    let mut stack = None;
+    for hit in finder.find_overlapping_iter(line) {
+        let read = readers.get(hit.pattern().as_usize());
+        let end = read.and_then(|read| read(&line[..hit.start()], &line[hit.end()..]));
+        match end {
+            None => {}
             // Its name begins in front of the anchor, its text follows.
-            EndingLine::Failed(mut failure) if failure.what.has_text() => {
+            Some(EndingLine::Failed(mut failure)) if failure.what.has_text() => {
                 failure.says = &line[hit.start() - failure.says.len()..];
-                EndingLine::Failed(failure)
+                return Some(EndingLine::Failed(failure));
             }
-            end => end,
-        })
-    })
-}
-
-/// Returns the rank that a line is from, by the prefix of PyTorch or a launcher: `[rank3]:` of PyTorch and
-/// torchrun, `[default3]:` of torchrun (a rank of the host), `[1,3]<stderr>:` of mpirun, `3: ` of srun; or the
-/// process, `(RayWorkerWrapper pid=8, ip=10.0.0.1)` of Ray, `(VllmWorker rank=3 pid=8)` of vLLM,
-/// `[2025-03-04 05:06:07 TP3]` of SGLang.
-pub fn process_of_line(line: &[u8]) -> ProcessOfLine<'_> {
-    let tagged = || {
-        let (rest, _) = dec_u32(line.strip_prefix(b"[")?).ok()?;
-        let (rest, rank) = dec_u32(rest.strip_prefix(b",")?).ok()?;
-        rest.starts_with(b"]<std").then_some(rank)
-    };
-    let labelled = || {
-        let (rest, rank) = dec_u32(line.trim_ascii_start()).ok()?;
-        rest.starts_with(b": ").then_some(rank)
-    };
-    let worker = read_worker_label(line).unwrap_or_default();
-    ProcessOfLine {
-        rank: find_rank_label(line, b"]:")
-            .or_else(tagged)
-            .or_else(labelled)
-            .or(worker.rank)
-            .or_else(|| read_scheduler_label(line)),
-        local_rank: read_host_label(line),
-        ..worker
-    }
-}
-
-/// Reads the rank on the host in torchrun's label.
-fn read_host_label(line: &[u8]) -> Option<u32> {
-    let label = b"[default";
-    let (rest, rank) = dec_u32(&line[memmem::find(line, label)? + label.len()..]).ok()?;
-    rest.starts_with(b"]:").then_some(rank)
-}
-
-/// Reads the rank in the name of a worker of vLLM's, `Worker_TP3`.
-fn read_worker_name(name: &[u8]) -> Option<u32> {
-    read_tensor_rank(name.split(|&b| b == b'_'), &[b"PP", b"DP"])
-}
-
-/// Reads the rank in the label of SGLang's scheduler, `[DATE TIME DP0 TP3]`, whose data-parallel groups share the ranks.
-fn read_scheduler_label(line: &[u8]) -> Option<u32> {
-    let label = line.strip_prefix(b"[")?;
-    let label = &label[..memchr::memchr(b']', &label[..label.len().min(MAX_LABEL_BYTES)])?];
-    read_tensor_rank(label.split(|&b| b == b' '), &[b"PP"])
-}
-
-/// Reads the number of `TP3` among `words`: it is the rank unless there are several groups, as words that begin with one of
-/// `groups` show.
-fn read_tensor_rank<'a>(
-    mut words: impl Iterator<Item = &'a [u8]> + Clone,
-    groups: &[&[u8]],
-) -> Option<u32> {
-    let is_group = |word: &[u8]| groups.iter().any(|group| word.starts_with(group));
-    if words.clone().any(is_group) {
-        return None;
-    }
-    let (rest, rank) = dec_u32(words.find_map(|word| word.strip_prefix(b"TP"))?).ok()?;
-    rest.is_empty().then_some(rank)
-}
-
-/// Reads `(NAME key=value, key=value)` at the beginning of a line, in which the process is one of the values.
-fn read_worker_label(line: &[u8]) -> Option<ProcessOfLine<'_>> {
-    let label = line.strip_prefix(b"(")?;
-    let label = &label[..memchr::memchr(b')', label)?];
-    let mut worker = ProcessOfLine::default();
-    for word in label.split(|b| b" ,".contains(b)) {
-        let Some(equals) = memchr::memchr(b'=', word) else {
-            worker.rank = worker.rank.or_else(|| read_worker_name(word));
-            continue;
-        };
-        let value = &word[equals + 1..];
-        match &word[..equals] {
-            b"pid" => worker.pid = dec_u64(value).ok().map(|(_, pid)| pid),
-            b"rank" => worker.rank = dec_u32(value).ok().map(|(_, rank)| rank),
-            b"ip" => worker.host = Some(value),
-            _ => {}
+            Some(end @ (EndingLine::Failed(_) | EndingLine::Done | EndingLine::LastWarn)) => {
+                return Some(end);
+            }
+            Some(end) => stack = stack.or(Some(end)),
         }
     }
-    worker.pid.is_some().then_some(worker)
+    stack
 }
 
 #[cfg(test)]

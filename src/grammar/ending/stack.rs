@@ -65,6 +65,17 @@ pub(super) fn read_python_frame<'a>(before: &'a [u8], behind: &'a [u8]) -> Optio
     is_nccl_function(function).then_some(EndingLine::NcclFrame(frame))
 }
 
+/// A frame of PyTorch's watchdog, which ends its process by an exception that nothing takes.
+pub(super) fn read_watchdog_frame<'a>(_: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
+    Some(EndingLine::WatchdogFrame)
+}
+
+/// `  what():  bad allocation`, the line after that with the exception's type.
+pub(super) fn read_reason<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    let reason = behind.trim_ascii();
+    (!reason.is_empty()).then_some(EndingLine::Reason(reason))
+}
+
 /// UCX's frame with its place in NCCL's source, at the `()  /` between its function and the path.
 pub(super) fn read_source_frame<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
     let function = before.rsplit(|b| b.is_ascii_whitespace()).next()?;

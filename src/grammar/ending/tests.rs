@@ -563,24 +563,40 @@ fn handlers_of_signals_report_crashes() {
         };
         assert_eq!(signal, number, "{line}");
     }
-    for (line, is_crash) in [
+    for (line, number) in [
         (
             "(W pid=3, ip=10.0.0.1) *** SIGSEGV received at time=17 on cpu 3 ***",
-            true,
+            Some(11),
         ),
         (
             "Thread 1 \"python\" received signal SIGBUS, Bus error.",
-            true,
+            Some(7),
         ),
         (
             "Thread 1 \"python\" received signal SIGUSR1, User defined signal 1.",
-            false,
+            None,
         ),
     ] {
         let what = match find_ending(line.as_bytes()) {
             Some(EndingLine::Failed(failure)) => Some(failure.what),
             _ => None,
         };
-        assert_eq!(what == Some(FailureCause::Crash), is_crash, "{line}");
+        assert_eq!(what, number.map(FailureCause::Signal), "{line}");
     }
+}
+
+/// A page joins the lines of a report to one.
+#[test]
+fn a_failure_behind_a_frame_counts() {
+    let line = b"File \"/x/d.py\", line 9, in broadcast 1: work = g() 1: torch.distributed.DistBackendError: NCCL error in: x.cpp:1";
+    let Some(EndingLine::Failed(failure)) = find_ending(line) else {
+        panic!("no failure");
+    };
+    assert_eq!(failure.what, FailureCause::Nccl);
+    let frame = find_ending(b"  File \"/x/d.py\", line 9, in broadcast");
+    assert!(matches!(frame, Some(EndingLine::Traceback(_))));
+    let reason = find_ending(b"  what():  bad allocation");
+    assert_eq!(reason, Some(EndingLine::Reason(b"bad allocation")));
+    let frame = find_ending(b"frame #3: c10d::ProcessGroupNCCL::ncclCommWatchdog() + 0x14d (0x7f)");
+    assert_eq!(frame, Some(EndingLine::WatchdogFrame));
 }

@@ -34,6 +34,12 @@ pub(super) fn read_torchrun_host<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<En
     Some(EndingLine::Part(LauncherReport::Host(behind.trim_ascii())))
 }
 
+/// `error_file: <N/A>`, after the exit code of a process in torchrun's list.
+pub(super) fn read_error_file<'a>(before: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
+    let is_field = before.trim_ascii().is_empty();
+    is_field.then_some(EndingLine::Part(LauncherReport::ErrorFile))
+}
+
 pub(super) fn read_first_failure<'a>(_: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
     Some(EndingLine::Part(LauncherReport::First))
 }

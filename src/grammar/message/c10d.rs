@@ -15,6 +15,10 @@
 //! ... [Rank 0] NCCL watchdog thread terminated with exception: CUDA error: an illegal memory access was encountered
 //! ... [PG ID 2 PG GUID 9 Rank 2] ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress in monitoring ...    2.2+
 //! ... [PG 3 Rank 0] Heartbeat monitor timed out! Process will be terminated after dumping debug info. workMetaList_.size()=121
+//! ... [Rank 1] Some NCCL operations have failed or timed out. Due to the asynchronous nature of CUDA kernels, ...
+//! ... [Rank 1] To avoid data inconsistency, we are taking the entire process down.
+//! Exception raised from ncclCommWatchdog at ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1521
+//! frame #1: c10d::ProcessGroupNCCL::WorkNCCL::checkTimeout(std::optional<...>) + 0x1d2 (0x15.. in libtorch_cuda.so)
 //! [2025-03-04 05:06:07 TP2] Watchdog timeout (self.watchdog_timeout=300)      SGLang's scheduler
 //! ... Warning: WARNING: process group has NOT been destroyed before we destruct ProcessGroupNCCL. On normal program exit, ...   2.4+
 //! ```
@@ -53,6 +57,8 @@ pub enum C10dMessage<'a> {
     Stuck(C10dStuck<'a>),
     /// The watchdog of SGLang's scheduler: it finished no batch in time.
     NoBatch(C10dStuck<'a>),
+    /// The watchdog ends its process: a call failed or timed out.
+    GaveUp(GroupMember<'a>),
     /// The process leaves in the ordinary way, and did not destroy the process group.
     NotDestroyed(GroupMember<'a>),
 }
@@ -69,7 +75,7 @@ impl<'a> C10dMessage<'a> {
             C10dMessage::LastWork(last) => last.who,
             C10dMessage::Exception(exception) => exception.who,
             C10dMessage::Stuck(stuck) | C10dMessage::NoBatch(stuck) => stuck.who,
-            C10dMessage::NotDestroyed(who) => *who,
+            C10dMessage::GaveUp(who) | C10dMessage::NotDestroyed(who) => *who,
         }
     }
 }
@@ -146,8 +152,15 @@ static NO_BATCH: LazyLock<Finder<'static>> =
     LazyLock::new(|| Finder::new(b"atchdog timeout (self.watchdog_timeout="));
 static NOT_DESTROYED: LazyLock<Finder<'static>> =
     LazyLock::new(|| Finder::new(b"process group has NOT been destroyed before we destruct"));
+/// What PyTorch prints when its watchdog ends the process, and where it raises the error.
+const GAVE_UP: [&str; 4] = [
+    "operations have failed or timed out",
+    "taking the entire process down",
+    "Exception raised from ncclCommWatchdog",
+    "::checkTimeout(",
+];
 
-/// Each line of this module has one of these words. Most lines have none, and one search shows that.
+/// Each line of this module has one of these words, or of [`GAVE_UP`]. Most lines have none, and one search shows that.
 const C10D_ANCHORS: [&str; 22] = [
     "CCL(",
     "ast enqueued ",
@@ -176,7 +189,7 @@ const C10D_ANCHORS: [&str; 22] = [
 /// A line of the watchdog, wherever it begins.
 pub fn parse_c10d_line(line: &[u8]) -> Option<C10dMessage<'_>> {
     static ANCHORS: LazyLock<Option<AhoCorasick>> =
-        LazyLock::new(|| AhoCorasick::new(C10D_ANCHORS).ok());
+        LazyLock::new(|| AhoCorasick::new(C10D_ANCHORS.iter().chain(&GAVE_UP)).ok());
     match ANCHORS.as_ref() {
         Some(anchors) if anchors.is_match(line) => parse_anchored_line(line),
         _ => None,
@@ -221,6 +234,12 @@ fn parse_anchored_line(line: &[u8]) -> Option<C10dMessage<'_>> {
     if let Some(at) = WATCHDOG.find(line) {
         let (before, phrase) = line.split_at(at + b"] ".len());
         return is_cut_timeout(phrase).then(|| C10dMessage::TimeoutCut(find_group_member(before)));
+    }
+    let mut gave_up = GAVE_UP.iter();
+    if let Some(at) = gave_up.find_map(|words| memmem::find(line, words.as_bytes())) {
+        let who = find_group_member(&line[..at]);
+        let global = who.global.or(process_of_line(line).rank);
+        return Some(C10dMessage::GaveUp(GroupMember { global, ..who }));
     }
     let hccl = || parse_hccl_report(line).map(C10dMessage::Hccl);
     let stalled = || parse_stalled_tensors(line).next().map(C10dMessage::Stalled);
@@ -278,7 +297,8 @@ fn parse_work<'a>(
         values.next().map(trim_marks)
     };
     let number = |name: &[u8]| match dec_u64(field(name)?) {
-        Ok((b"", n)) => Some(n),
+        // PyTorch prints -1 for an unknown number.
+        Ok((b"", n)) => Some(n).filter(|&n| n != u64::MAX),
         _ => None,
     };
     let ran_ms = ran_ms.and_then(|text| fraction(text).ok());

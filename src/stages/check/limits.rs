@@ -26,3 +26,6 @@ pub(crate) const MAX_FULL_FINDINGS_OF_A_KIND: usize = 3;
 
 /// Lines of a log without calls whose foreign lines may have stacks of processes: what a person writes about a job.
 pub(crate) const MAX_LINES_WITH_STACKS: u64 = 10_000;
+
+/// Bytes at the beginning of a line in which its time of day is looked for: labels of launchers may be in front of it.
+pub(crate) const MAX_STAMP_PREFIX_BYTES: usize = 120;

@@ -404,11 +404,7 @@ fn summarize_check(
         known: summary::collect_line_kinds(seen, net),
         judged,
         unjudged: unjudged
-            .map(|(why, those)| UnjudgedComms {
-                number: those.len() as u64,
-                why: why.describe_reason(),
-                is_of_last_calls: why.is_of_last_calls(),
-            })
+            .map(|(why, those)| UnjudgedComms::new(*why, those.len()))
             .collect(),
         findings,
         inputs: logs.chain(recorded).collect(),

@@ -274,11 +274,15 @@ impl PageGatherer<'_> {
                 let counted = self.inputs.counted_inputs();
                 let mut origins = counted.to_vec();
                 let is_new = |origin: &&InputName| !counted.contains(origin);
-                origins.extend(self.inputs.timelines.iter().filter(is_new).cloned());
+                let beside = self.inputs.timelines.iter().filter(is_new).cloned();
+                let beside = beside.collect();
                 origins.extend(self.inputs.accessed.iter().cloned());
                 let options = self.order.options;
                 let run = |report: &mut Report| {
-                    let of = matrix::Options::default();
+                    let of = matrix::Options {
+                        copies_of: beside,
+                        ..matrix::Options::default()
+                    };
                     let all = CallFilter::default();
                     let matrix =
                         matrix::read_matrix(&origins, options, &of, &all, report, &HiddenProgress);

@@ -1,5 +1,6 @@
 //! The job in a few words, all from lines of the log.
 
+use super::ReportPage;
 use crate::stages::check::CheckSummary;
 use crate::stages::check::walk::CheckGathered;
 use crate::stages::net::fact::NetFactKind;
@@ -9,7 +10,7 @@ use std::collections::BTreeSet;
 /// Collects the facts in the order in which they are shown; `unknown` if no line has one.
 ///
 /// Hosts are those with lines, as nccl-net counts them. NCCL counts nodes: the log may lack hosts, and
-/// `NCCL_HOSTID` may split one. Nodes are shown if they are another number.
+/// `NCCL_HOSTID` may split one. Nodes are shown if they are another number. Of several jobs, the ranks of all are shown.
 pub(super) fn job_facts(
     checked: &CheckSummary,
     seen: &CheckGathered,
@@ -43,12 +44,15 @@ pub(super) fn job_facts(
         (_, networks) => networks,
     };
     let hosts = Some(seen.net.hosts().len() as u64).filter(|&n| n > 0);
-    let mut all = vec![("hosts", number(hosts.or(known.nodes)))];
+    let jobs = Some(checked.judged.jobs).filter(|&jobs| jobs > 1);
+    let mut all = Vec::from_iter(jobs.map(|jobs| ("jobs", jobs.to_string())));
+    all.push(("hosts", number(hosts.or(known.nodes))));
     if hosts.is_some() && known.nodes != hosts {
         all.push(("nodes", number(known.nodes)));
     }
+    let ranks = jobs.map(|_| checked.judged.ranks).or(known.ranks);
     all.extend([
-        ("ranks", number(known.ranks)),
+        ("ranks", number(ranks)),
         (
             "nccl",
             listed(values(NetFactKind::Version, &["nccl", "rccl"])),
@@ -63,4 +67,15 @@ pub(super) fn job_facts(
         ("trainer", listed(trainers)),
     ]);
     all
+}
+
+impl ReportPage {
+    /// The job's values, each with a name for readers: nodes are those that NCCL counts.
+    pub(super) fn named_facts(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let name = |name: &'static str| match name {
+            "nodes" => "nodes by NCCL",
+            name => name,
+        };
+        self.job.iter().map(move |(of, value)| (name(of), &**value))
+    }
 }

@@ -15,8 +15,8 @@ pub fn render_markdown(page: &ReportPage) -> String {
     let mut out = format!("## {}\n", escape_markdown(&page.headline()));
     write_answer(page, &mut out);
     if !page.job.is_empty() {
-        let job = page.job.iter();
-        let job: Vec<_> = job
+        let job: Vec<_> = page
+            .named_facts()
             .map(|(name, value)| format!("{name} **{}**", escape_markdown(value)))
             .collect();
         let _ = write!(out, "\n{}\n", job.join(" · "));

@@ -12,41 +12,92 @@ use crate::log::timeline::StepKey;
 use crate::report::Report;
 use crate::report::progress::ByteProgressBar;
 use crate::source::InputName;
+use crate::stages::watch::limits::{COPY_PAUSE, MAX_BURST_WAIT, MIN_COUNT_PAUSE_FACTOR};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 /// Events that wait until all logs are read to their ends.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
+    /// Events wait.
+    pub(super) is_open: bool,
     events: Vec<WatchEvent>,
+    /// Since when nothing new came: files may be copied one after another.
+    quiet: Option<Instant>,
+    /// When the events go on in any case: a job may write without a pause.
+    ends: Option<Instant>,
+    /// When the logs were counted last, and how long that took.
+    counted: Option<(Instant, Duration)>,
+}
+
+fn is_step(event: &&WatchEvent) -> bool {
+    matches!(event, WatchEvent::Step(_))
 }
 
 impl Backlog {
-    pub(super) fn hold_events(&mut self, events: Vec<WatchEvent>) {
-        self.events.extend(events);
+    /// Of logs that are there before the watch (`is_open`), or come later.
+    pub(super) fn new(is_open: bool) -> Backlog {
+        Backlog {
+            is_open,
+            ..Backlog::default()
+        }
+    }
+
+    /// Notes whether a round had nothing, or new files. Returns true where events wait no more.
+    pub(super) fn is_complete(&mut self, is_quiet: bool, has_new: bool, now: Instant) -> bool {
+        if has_new {
+            self.quiet = None;
+        } else if is_quiet {
+            self.quiet.get_or_insert(now);
+        }
+        let is_quiet = self.quiet.is_some_and(|since| now - since >= COPY_PAUSE);
+        self.is_open && (is_quiet || self.ends.is_some_and(|ends| now >= ends))
+    }
+
+    /// Holds the events of a round, or gives them back. Of several steps in a round of several logs (`are_many`), the
+    /// calls are not apart by their places; to count all logs again must not cost much.
+    pub(super) fn pass_events(
+        &mut self,
+        mut events: Vec<WatchEvent>,
+        are_many: bool,
+        now: Instant,
+    ) -> Vec<WatchEvent> {
+        let is_cheap = |(at, took)| now - at >= took * MIN_COUNT_PAUSE_FACTOR;
+        let is_burst = are_many && events.iter().filter(is_step).count() > 1;
+        if is_burst && !self.is_open && self.counted.is_none_or(is_cheap) {
+            (self.is_open, self.quiet, self.ends) = (true, None, Some(now + MAX_BURST_WAIT));
+        }
+        if self.is_open {
+            self.events.append(&mut events);
+        }
+        events
     }
 
     /// The held events, each step with the calls of all ranks. If `paths` cannot be counted, steps keep the
     /// calls since the step line before.
-    pub(super) fn into_recounted(
-        mut self,
+    pub(super) fn take_recounted(
+        &mut self,
         watch: &mut JobWatch<'_>,
         paths: Vec<PathBuf>,
         read: &Read,
     ) -> Vec<WatchEvent> {
-        let has_steps = |event: &WatchEvent| matches!(event, WatchEvent::Step(_));
-        if !self.events.iter().any(has_steps) {
-            return self.events;
+        self.is_open = false;
+        let began = Instant::now();
+        let mut events = std::mem::take(&mut self.events);
+        if !events.iter().any(|event| is_step(&event)) {
+            return events;
         }
         if let Some(mut counted) = count_calls_by_step(paths, read) {
-            for event in &mut self.events {
+            for event in &mut events {
                 if let WatchEvent::Step(ended) = event {
                     ended.calls = counted.remove(&ended.step.key()).unwrap_or_default();
                 }
             }
             watch.restart_step_count();
         }
-        self.events
+        self.counted = Some((Instant::now(), began.elapsed()));
+        events
     }
 }
 

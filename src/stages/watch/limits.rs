@@ -73,3 +73,12 @@ pub(super) const MIN_TWO_PART_COLUMNS: u16 = 120;
 /// After how long a file for a pipe's text is tried again. A shorter time tries a full disk more often, a
 /// longer one leaves more text unkept after it has space.
 pub(super) const SPOOL_RETRY_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Without new bytes or files for this time, files that are copied into a folder are there: two polls.
+pub(super) const COPY_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long steps that came at once wait for the calls of all ranks.
+pub(super) const MAX_BURST_WAIT: Duration = Duration::from_secs(1);
+
+/// The logs are counted again after this many times the time that it took: a twentieth of a core.
+pub(super) const MIN_COUNT_PAUSE_FACTOR: u32 = 20;

@@ -63,6 +63,9 @@ pub struct JobWatch<'o> {
     came: Option<Instant>,
     /// Calls since that line.
     since: CallsByOp,
+    /// The input with the last step line of this round, and what inputs called that were read after it in the round:
+    /// most of that was written before the line.
+    late: Option<(usize, CallsByOp)>,
     /// All calls.
     all: CallsByOp,
     /// Collectives by communicator and rank.
@@ -94,6 +97,7 @@ impl<'o> JobWatch<'o> {
             last: None,
             came: None,
             since: CallsByOp::default(),
+            late: None,
             all: CallsByOp::default(),
             ranks: CollectiveCounts::default(),
             known: KnownComms::new(),
@@ -114,6 +118,11 @@ impl<'o> JobWatch<'o> {
         self.has_grown
     }
 
+    /// The number of inputs that had bytes.
+    pub(super) fn count_inputs(&self) -> usize {
+        self.logs.len()
+    }
+
     /// Reads the new bytes of an input.
     pub fn read_growth(&mut self, grown: &AppendedBytes<'_>, now: Instant) -> Vec<WatchEvent> {
         let bytes = grown.bytes.len() as u64;
@@ -127,7 +136,21 @@ impl<'o> JobWatch<'o> {
             steps: &self.timeline,
         };
         let news = self.logs[grown.input].read_growth(grown.bytes, grown.anew, options);
-        self.take_news(news, now)
+        self.take_news(grown.input, news, now)
+    }
+
+    /// Ends a round in which each input was read once. `events` are its events.
+    pub fn finish_round(&mut self, events: &mut [WatchEvent]) {
+        let Some((_, late)) = self.late.take() else {
+            return;
+        };
+        let steps = events.iter_mut().rev().find_map(|event| match event {
+            WatchEvent::Step(ended) => Some(ended),
+            _ => None,
+        });
+        steps
+            .map_or(&mut self.since, |ended| &mut ended.calls)
+            .add_calls(&late);
     }
 
     /// Reads the last lines of the inputs, which have no line end.
@@ -141,11 +164,15 @@ impl<'o> JobWatch<'o> {
             .iter_mut()
             .map(|log| log.read_last_line(options))
             .collect();
-        let events = news.into_iter().map(|news| self.take_news(news, now));
-        events.collect::<Vec<_>>().concat()
+        let events = (0..)
+            .zip(news)
+            .map(|(input, news)| self.take_news(input, news, now));
+        let mut events = events.collect::<Vec<_>>().concat();
+        self.finish_round(&mut events);
+        events
     }
 
-    fn take_news(&mut self, news: GrowthNews, now: Instant) -> Vec<WatchEvent> {
+    fn take_news(&mut self, input: usize, news: GrowthNews, now: Instant) -> Vec<WatchEvent> {
         let mut events = Vec::new();
         // While a job is set up, any line shows that it moves. Lines after a stall may be the launcher's.
         let is_set_up = self.all.total().calls == 0 && self.steps == 0 && !self.pace.is_stalled();
@@ -170,8 +197,9 @@ impl<'o> JobWatch<'o> {
         for text in news.warned {
             events.extend(self.count_warning(text));
         }
+        let has_line = !news.ended.is_empty();
         for ended in news.ended {
-            self.since.add_calls(&ended.calls);
+            self.calls_of_step(input).add_calls(&ended.calls);
             self.all.add_calls(&ended.calls);
             let number = (ended.step.segment, ended.step.step);
             // If each rank prints the line, the first counts.
@@ -187,14 +215,29 @@ impl<'o> JobWatch<'o> {
             if let Some(seconds) = seconds.or_else(by_clock) {
                 self.pace.add_step_time(seconds);
             }
+            let mut calls = std::mem::take(&mut self.since);
+            if let Some((_, late)) = self.late.replace((input, CallsByOp::default())) {
+                calls.add_calls(&late);
+            }
             events.push(WatchEvent::Step(StepEvent {
                 step: ended.step,
-                calls: std::mem::take(&mut self.since),
+                calls,
             }));
         }
-        self.since.add_calls(&news.calls);
+        match has_line {
+            true => self.since.add_calls(&news.calls),
+            false => self.calls_of_step(input).add_calls(&news.calls),
+        }
         self.all.add_calls(&news.calls);
         events
+    }
+
+    /// The calls of the step that an input is in: another input may have its line already.
+    fn calls_of_step(&mut self, input: usize) -> &mut CallsByOp {
+        match &mut self.late {
+            Some((of, late)) if *of != input => late,
+            _ => &mut self.since,
+        }
     }
 
     /// Counts a WARN line, and returns its event if it is of a new kind.
@@ -276,3 +319,6 @@ impl<'o> JobWatch<'o> {
         self.warned.values().copied()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -111,6 +111,27 @@ impl OutlivingListener<'_> {
         })
     }
 
+    /// Reads what each input has grown by, once. Returns whether any has, and the events.
+    fn read_round(
+        &mut self,
+        follow: &mut GrowingFiles,
+        watch: &mut JobWatch<'_>,
+        log: &mut WatchedLogs,
+    ) -> Result<(bool, Vec<WatchEvent>)> {
+        let mut events = Vec::new();
+        let any = follow.read_growth(|grown| {
+            events.extend(watch.read_growth(&grown, Instant::now()));
+            if grown.is_pipe
+                && let Err(failure) = log.keep_growth(&grown, watch)
+            {
+                self.of.on_failure(&failure);
+            }
+            Ok(())
+        })?;
+        watch.finish_round(&mut events);
+        Ok((any, events))
+    }
+
     fn tell_events(&mut self, events: &[WatchEvent]) -> Result<()> {
         let mut events = events.iter();
         events.try_for_each(|event| self.tell(|listener| listener.on_event(event)))
@@ -196,24 +217,19 @@ pub fn run_watch(
     watch.expect_backlog(follow.files().map(size).sum());
     let (mut found, mut labelling) = (None, LabelWorker::default());
     let mut last_stall: Option<StallAt> = None;
-    let mut backlog =
-        (follow.files().nth(1).is_some() && !follow.has_pipe()).then(Backlog::default);
+    let mut backlog = Backlog::new(follow.files().nth(1).is_some() && !follow.has_pipe());
     loop {
-        let any = follow.read_growth(|grown| {
-            let events = watch.read_growth(&grown, Instant::now());
-            if grown.is_pipe
-                && let Err(failure) = log.keep_growth(&grown, &watch)
-            {
-                listener.of.on_failure(&failure);
-            }
-            match &mut backlog {
-                Some(backlog) => backlog.hold_events(events),
-                None => listener.tell_events(&events)?,
-            }
-            Ok(())
-        })?;
-        if !any && let Some(backlog) = backlog.take() {
-            let events = backlog.into_recounted(&mut watch, log.log_paths(follow), read);
+        let inputs = watch.count_inputs();
+        let (any, events) = listener.read_round(follow, &mut watch, &mut log)?;
+        let (are_many, now) = (
+            watch.count_inputs() > 1 && !follow.has_pipe(),
+            Instant::now(),
+        );
+        listener.tell_events(&backlog.pass_events(events, are_many, now))?;
+        let has_new =
+            watch.count_inputs() > inputs || backlog.is_open && !any && follow.find_new_files()?;
+        if backlog.is_complete(!any, has_new, now) {
+            let events = backlog.take_recounted(&mut watch, log.log_paths(follow), read);
             listener.tell_events(&events)?;
         }
         if !any && follow.is_over() {

@@ -208,9 +208,82 @@ fn a_crash_names_its_place_and_its_process() {
              Segmentation fault\n(W pid=7, ip=10.0.0.3)   File \"/x/pynccl_wrapper.py\", line 9 in ncclAllReduce\n"
         ),
         [
-            "error rank_crashed 10.0.0.3:7 crashed in NCCL's ncclAllReduce (pynccl_wrapper.py:9): *** SIGSEGV received at \
-          time=17 on cpu 3 ***"
+            "error rank_crashed 10.0.0.3:7 crashed with signal 11 (SIGSEGV) in NCCL's ncclAllReduce (pynccl_wrapper.py:9)"
         ]
+    );
+    // A watchdog ends its process by an exception that nothing takes; the launcher's own word on the first outranks a
+    // list whose head is cut off.
+    assert_eq!(
+        says(
+            "(W pid=7) /l/libtorch_cuda.so(+0xe0) [0x7f9a] c10d::ProcessGroupNCCL::ncclCommWatchdog()\n(W pid=7) *** SIGABRT \
+             received at time=17 on cpu 5 ***\n"
+        ),
+        [
+            "error rank_crashed process 7 crashed with signal 6 (SIGABRT) in PyTorch's watchdog, which ends its process when \
+             a call of NCCL failed or timed out"
+        ]
+    );
+    assert_eq!(
+        says(
+            "  exitcode  : -6 (pid: 37)\n  error_file: <N/A>\n[7]:\n  host      : n1\n  rank      : 7 (local_rank: 7)\n  \
+             exitcode  : -6 (pid: 38)\n  error_file: <N/A>\nRoot Cause (first observed failure):\n[0]:\n  host      : n1\n  \
+             rank      : 0 (local_rank: 0)\n  exitcode  : -6 (pid: 31)\n  error_file: <N/A>\n"
+        ),
+        ["error rank_crashed rank 0 (n1:31) crashed with signal 6 (SIGABRT)"]
+    );
+    assert_eq!(
+        says(
+            "terminate called after throwing an instance of 'std::runtime_error'\n  what():  no room\n"
+        ),
+        [
+            "error rank_crashed a process crashed: terminate called after throwing an instance of 'std::runtime_error': no room"
+        ]
+    );
+    // A crash of Python's is a failure, whatever its stack shows.
+    assert_eq!(
+        says(
+            "Fatal Python error: Segmentation fault\n\nCurrent thread 0x1 (most recent call first):\n  File \"a.py\", line 1 in f\n"
+        ),
+        ["error rank_crashed a process crashed: Fatal Python error: Segmentation fault"]
+    );
+    let abort = "(W pid=7) Fatal Python error: Aborted\n\n\n";
+    let thrown = "[E x.cpp:9] [Rank 0] NCCL watchdog thread terminated with exception: CUDA error: an illegal memory access\n";
+    assert_eq!(
+        says(&format!("{abort}{thrown}"))[0],
+        "error watchdog_exception PyTorch's watchdog failed on rank 0: CUDA error: an illegal memory access"
+    );
+    assert_eq!(
+        says("slurmstepd: error: Detected 1 oom-kill event(s) in StepId=191.batch cgroup.\n"),
+        [
+            "error host_out_of_memory a process was killed: it reached the memory limit of its Slurm step, or the host had no \
+             memory left"
+        ]
+    );
+    // The lines that name the call are elsewhere.
+    assert_eq!(
+        says(
+            "[rank2]:[E602 11:18:53.8 ProcessGroupNCCL.cpp:684] [Rank 2] Some NCCL operations have failed or timed out. Due \
+             to the asynchronous nature of CUDA kernels\n[rank2]:[E602 11:18:53.9 ProcessGroupNCCL.cpp:698] [Rank 2] To avoid \
+             data inconsistency, we are taking the entire process down.\n"
+        ),
+        [
+            "error watchdog_timeout PyTorch's watchdog ended the process on rank 2: a call of NCCL failed or timed out, and the \
+             line that names it is not here"
+        ]
+    );
+    // Only one of the ranks names its group.
+    let waits = |rank: u32, op: &str, n: u32| {
+        format!(
+            "[rank{rank}]:[E x.cpp:5] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=50, \
+             OpType={op}, NumelIn={n}, NumelOut={n}, Timeout(ms)=600000) ran for 600095 milliseconds before timing out.\n"
+        )
+    };
+    let named = "[rank0]:[E x.cpp:7] [PG 0 Rank 0] Timeout at NCCL work: 50, last enqueued NCCL work: 50, last completed NCCL \
+                 work: 49.\n";
+    assert_eq!(
+        says(&(waits(1, "ALLREDUCE", 8) + &waits(0, "BROADCAST", 9) + named))[0],
+        "error op_mismatch PyTorch's call 50 differs between ranks: rank 1 waits in ALLREDUCE of 8 elements, rank 0 waits in \
+         BROADCAST of 9 elements"
     );
     let assertion = "../aten/Gather.cu:14: operator(): block: [0,0,0], thread: [0,0,0] Assertion `i < n` failed.\n";
     let error = "CUDA error: device-side assert triggered";

@@ -13,9 +13,9 @@ use std::fmt::Write as _;
 
 /// Lines of code that each room may have: without tests, comments and blank lines.
 const ROOMS: [(&str, usize); 27] = [
-    ("src/grammar", 12_970),
+    ("src/grammar", 13_025),
     ("src/synth", 7_400),
-    ("src/engine/source", 5_120),
+    ("src/engine/source", 5_125),
     ("src/engine/members", 1_600),
     ("src/engine/log", 13_550),
     ("src/engine/formats", 12_180),
@@ -24,22 +24,22 @@ const ROOMS: [(&str, usize); 27] = [
     ("src/engine/output", 4_180),
     ("src/engine/report", 1_310),
     ("src/stages/calls", 4_600),
-    ("src/stages/check", 27_140),
+    ("src/stages/check", 27_380),
     ("src/stages/diff", 1_850),
     ("src/stages/gpus", 1_600),
-    ("src/stages/page", 3_665),
+    ("src/stages/page", 3_705),
     ("src/stages/pictures", 400),
     ("src/stages/ranks/matrix", 3_130),
     ("src/stages/ranks/proxy", 550),
-    ("src/stages/ranks/skew", 3_090),
+    ("src/stages/ranks/skew", 3_100),
     ("src/stages/setup/communicators", 3_000),
-    ("src/stages/setup/net", 2_800),
+    ("src/stages/setup/net", 2_805),
     ("src/stages/setup/tuning", 1_050),
     ("src/stages/trainer", 1_800),
-    ("src/stages/watch", 2_225),
+    ("src/stages/watch", 2_320),
     ("src/program", 2_190),
     ("src/bin", 2_550),
-    ("src", 126_250),
+    ("src", 126_720),
 ];
 
 /// Reads one figure.

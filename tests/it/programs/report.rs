@@ -125,9 +125,7 @@ fn tables(html: &str) -> Vec<(String, Vec<Vec<String>>)> {
         let body = rest.split("<tbody>").nth(1).unwrap();
         let body = body.split("</tbody>").next().unwrap();
         let head = rest.split("</thead>").next().unwrap();
-        let heads = head
-            .split("<th scope=\"col\"><button type=\"button\">")
-            .skip(1);
+        let heads = head.split("<button type=\"button\">").skip(1);
         let heads = heads.map(|h| unescaped(h.split("</button>").next().unwrap()));
         let cells = |row: &str| -> Vec<String> {
             let cells = row.split("<td").skip(1);

@@ -68,11 +68,8 @@ pub(super) const FAULTHANDLER: InputFormat = InputFormat {
     what: "stacks of processes (Python's faulthandler)",
     probe: |head| {
         let is_thread = |line: &str| faulthandler::parse_thread_line(line).is_some();
-        let is_first = |line: &str| {
-            is_thread(line)
-                || line.starts_with("Fatal Python error: ")
-                || line.starts_with("Timeout (")
-        };
+        // Those behind `Fatal Python error: ` are of a process that crashed: a log's line.
+        let is_first = |line: &str| is_thread(line) || line.starts_with("Timeout (");
         probe_text(head, is_first, is_thread)
     },
     ..PY_SPY

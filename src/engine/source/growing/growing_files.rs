@@ -109,6 +109,16 @@ impl GrowingFiles {
         Ok(follow)
     }
 
+    /// Looks for new files now. Returns true if there are any.
+    ///
+    /// # Errors
+    /// A folder cannot be read.
+    pub fn find_new_files(&mut self) -> Result<bool> {
+        let before = self.inputs.len();
+        self.list_files()?;
+        Ok(self.inputs.len() > before)
+    }
+
     /// Looks for new files.
     fn list_files(&mut self) -> Result<()> {
         self.listed = Instant::now();

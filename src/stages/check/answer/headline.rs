@@ -2,9 +2,11 @@
 
 use super::coverage::rerun_environment;
 use crate::error::escape::shell_word;
+use crate::grammar::token::dec_u32;
 use crate::source::{InputName, unpack_command};
 use crate::stages::check::CheckSummary;
 use crate::stages::check::finding::{Finding, JobStage, Kind, Reason, Severity};
+use crate::stages::check::limits::MAX_STAMP_PREFIX_BYTES;
 use std::path::Path;
 
 /// The answer of a check.
@@ -66,10 +68,16 @@ impl CheckSummary {
             .match_indices("step ")
             .map(|(at, word)| at + word.len());
         let names_step = after.any(|at| clause[at..].starts_with(|c: char| c.is_ascii_digit()));
-        if let Some(stage @ JobStage::AfterStep(_)) = finding.about.stage
-            && !names_step
-        {
-            clause += &format!(", {}", stage.describe_stage());
+        match finding.about.stage {
+            _ if names_step => {}
+            Some(stage @ JobStage::AfterStep(_)) => {
+                clause += &format!(", {}", stage.describe_stage());
+            }
+            _ => {
+                if let Some(time) = find_time_of_day(finding) {
+                    clause += &format!(", at {time}");
+                }
+            }
         }
         for reason in &finding.reasons {
             let is_told = match reason {
@@ -146,7 +154,13 @@ impl CheckSummary {
             let later = "if the job writes nothing more, nccl-watch names the rank that the others wait for";
             return (says, Some(later.to_owned()));
         }
-        (says, settings().filter(|_| !is_compared))
+        // Where the calls are there, the settings were right.
+        let needed = self.unjudged.iter().find_map(|of| of.needs);
+        let needed = needed.filter(|_| self.known.calls && !is_compared);
+        match needed {
+            Some(needed) => (says, Some(needed.to_owned())),
+            None => (says, settings().filter(|_| !is_compared)),
+        }
     }
 
     /// Returns the next step: look at the stack of the process that stopped, or at the line of the call that differs;
@@ -191,6 +205,34 @@ pub(crate) fn first_clause(says: &str) -> &str {
         }
     }
     says
+}
+
+/// The time of day in front of the text of a finding's first line, `17:48:01`.
+fn find_time_of_day(finding: &Finding) -> Option<&str> {
+    let text = finding.evidence.first()?.text.as_deref()?;
+    let text = &text[..text.len().min(MAX_STAMP_PREFIX_BYTES)];
+    let is_time = |at: usize| {
+        let is_end =
+            |byte: Option<&u8>| byte.is_none_or(|b| !b.is_ascii_alphanumeric() && *b != b':');
+        let before = at.checked_sub(1).map(|at| &text[at]);
+        // `2026-11-27T17:48:01`
+        let begins = before.is_none_or(|b| *b == b'T') || is_end(before);
+        let number = |at: usize| {
+            dec_u32(&text[at..at + 2])
+                .ok()
+                .filter(|(rest, _)| rest.is_empty())
+        };
+        let is_below = |at: usize, most: u32| number(at).is_some_and(|(_, n)| n < most);
+        let colons = text[at + 2] == b':' && text[at + 5] == b':';
+        begins
+            && colons
+            && is_end(text.get(at + 8))
+            && is_below(at, 24)
+            && is_below(at + 3, 60)
+            && is_below(at + 6, 60)
+    };
+    let at = (0..(text.len() + 1).saturating_sub(8)).find(|&at| is_time(at))?;
+    std::str::from_utf8(&text[at..at + 8]).ok()
 }
 
 /// The command that shows where a process that stopped is, or how it died.

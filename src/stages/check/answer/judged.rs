@@ -2,6 +2,7 @@
 
 use crate::stages::check::log::job_ends::JobEnds;
 use crate::stages::check::streams::compare::StreamComparison;
+use crate::stages::check::streams::unjudged_reason::UnjudgedReason;
 use crate::stages::check::wording::number_and_noun;
 use crate::stages::communicators::{
     CommunicatorSide, CommunicatorsSummary, MergedCommunicator, Named,
@@ -153,6 +154,20 @@ pub struct UnjudgedComms {
     pub why: Cow<'static, str>,
     /// They were compared, but for their last calls.
     pub is_of_last_calls: bool,
+    /// What to give to the program so that they can be.
+    pub needs: Option<&'static str>,
+}
+
+impl UnjudgedComms {
+    /// That this number of communicators was not compared.
+    pub(crate) fn new(why: UnjudgedReason, number: usize) -> UnjudgedComms {
+        UnjudgedComms {
+            number: number as u64,
+            why: why.describe_reason(),
+            is_of_last_calls: why.is_of_last_calls(),
+            needs: why.missing_input(),
+        }
+    }
 }
 
 /// The communicators with compared calls.

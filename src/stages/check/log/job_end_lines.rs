@@ -24,6 +24,10 @@ pub(super) enum FailureLineText {
     Rank(u32, Option<u32>),
     /// A function of NCCL's, and its place.
     NcclFrame(Box<[u8]>),
+    /// The reason of the exception before it.
+    Reason(Box<[u8]>),
+    /// The end before it is one of a launcher's list.
+    ListEntry,
     /// What a kernel asserts, and its place.
     Assertion(Box<[u8]>),
     Failed(FailureCause, ProcessName, Box<[u8]>),
@@ -71,6 +75,8 @@ pub(crate) struct ReportedFailure {
     /// The function of NCCL's in which it crashed, or the assertion of a kernel that its exception is about, with the
     /// place.
     pub(crate) inside: Option<Box<[u8]>>,
+    /// The reason of the C++ exception that ended it.
+    pub(crate) reason: Option<Box<[u8]>>,
     /// A launcher lists it among those that it ended, or that failed later.
     pub(crate) listed: bool,
 }
@@ -84,6 +90,12 @@ impl ReportedFailure {
                 self.what,
                 FailureCause::Crash | FailureCause::Signal(4 | 6 | 7 | 8 | 11)
             )
+    }
+
+    /// True for an abort: a process does that to itself.
+    pub(crate) fn is_abort(&self) -> bool {
+        self.what == FailureCause::Signal(6)
+            || self.line.text.ends_with(b"Fatal Python error: Aborted")
     }
 
     /// True for a second report of the same crash.
@@ -160,16 +172,8 @@ impl ReportedFailure {
     /// which is a crash without an access to memory that failed.
     pub(crate) fn may_answer_error(&self) -> bool {
         match self.what {
-            FailureCause::Exit(_) | FailureCause::Unstated => true,
+            FailureCause::Exit(_) | FailureCause::Unstated | FailureCause::Crash => true,
             FailureCause::Signal(number) => !matches!(number, 7 | 9 | 11),
-            FailureCause::Crash => {
-                let text = match self.says.is_empty() {
-                    true => &self.line.text,
-                    false => &self.says,
-                };
-                let names = |signal: &[u8]| memmem::find(text, signal).is_some();
-                !names(b"SIGSEGV") && !names(b"SIGBUS")
-            }
             _ => false,
         }
     }
@@ -194,6 +198,9 @@ pub(super) fn begins_or_names_gpu(line: &[u8], says: &[u8]) -> bool {
     let marks = line.iter().take_while(|b| b">*`_ \t".contains(b)).count();
     line[marks..].starts_with(says) || names_gpu_error(says)
 }
+
+/// A frame of PyTorch's watchdog, beside those of NCCL's functions.
+pub(crate) const WATCHDOG_FRAME: &[u8] = b"ncclCommWatchdog";
 
 /// `ncclAllReduce (collectives.cc:26)`.
 pub(super) fn describe_frame(frame: NcclFrame<'_>) -> Box<[u8]> {
@@ -224,6 +231,7 @@ pub(super) fn unstated_failure(last: &JobEndLine, name: &ProcessName) -> Option<
         pid: None,
         host: name.host.clone(),
         inside: None,
+        reason: None,
         listed: false,
     })
 }

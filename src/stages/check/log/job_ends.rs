@@ -6,7 +6,8 @@
 //! follows the changes between kinds.
 
 use super::job_end_lines::{
-    FailureLine, FailureLineText, JobEndLine, ReportedFailure, describe_assertion, describe_frame,
+    FailureLine, FailureLineText, JobEndLine, ReportedFailure, WATCHDOG_FRAME, describe_assertion,
+    describe_frame,
 };
 use super::reported_failures;
 use crate::grammar::ending::{
@@ -181,6 +182,11 @@ impl JobEnds {
                 }
                 FailureLineText::NcclFrame(describe_frame(frame))
             }
+            EndingLine::WatchdogFrame => FailureLineText::NcclFrame(WATCHDOG_FRAME.into()),
+            EndingLine::Reason(reason) => {
+                let end = reason.len().min(MAX_LINE_TEXT_BYTES);
+                FailureLineText::Reason(reason[..end].into())
+            }
             EndingLine::KernelAssertion(assertion) => {
                 if std::mem::replace(&mut self.has_assertion, true) {
                     return;
@@ -188,6 +194,7 @@ impl JobEnds {
                 FailureLineText::Assertion(describe_assertion(assertion))
             }
             EndingLine::Part(LauncherReport::First) => FailureLineText::First,
+            EndingLine::Part(LauncherReport::ErrorFile) => FailureLineText::ListEntry,
             EndingLine::Part(LauncherReport::Host(host)) => FailureLineText::Host(host.into()),
             EndingLine::Part(LauncherReport::Rank(who)) => match who.rank {
                 Some(rank) => FailureLineText::Rank(rank, who.local_rank),

@@ -63,6 +63,18 @@ impl<'a> FailureReader<'a> {
                 }
                 _ => self.frame = Some(text.clone()),
             },
+            FailureLineText::Reason(text) => {
+                if let Some(crash) = self.all.last_mut().filter(|last| last.is_crash()) {
+                    crash.reason.get_or_insert_with(|| text.clone());
+                }
+            }
+            FailureLineText::ListEntry => {
+                // The fields that name it may be cut off.
+                let last = self.all.last_mut().filter(|last| last.rank.is_none());
+                if let Some(last) = last.filter(|last| last.line.at.line + 1 == line.at.line) {
+                    last.listed = true;
+                }
+            }
             FailureLineText::Assertion(text) => {
                 for failure in self.all.iter_mut().filter(|f| f.is_of_assertion()) {
                     failure.inside.get_or_insert_with(|| text.clone());
@@ -110,6 +122,7 @@ impl<'a> FailureReader<'a> {
             pid: who.pid,
             host: who.host.clone().or(report.host),
             inside: None,
+            reason: None,
             listed: of_report && !self.is_first,
         };
         if failure.is_crash() {

@@ -19,7 +19,8 @@ pub(super) fn describe_unseen_ranks(found: &CommunicatorsSummary, process: u32) 
             side.process == process && is_open
         };
         sides().find(is_used)?;
-        let seen: BTreeSet<u32> = sides().filter_map(|side| side.rank).collect();
+        // Without the lines that name its members, nothing shows which of them are missing.
+        let seen: BTreeSet<u32> = sides().map(|side| side.rank).collect::<Option<_>>()?;
         ((nranks as usize) > seen.len()).then_some(seen)
     };
     let all = found.communicators.iter().enumerate();

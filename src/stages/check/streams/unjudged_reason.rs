@@ -50,6 +50,19 @@ impl UnjudgedReason {
         )
     }
 
+    /// What more of the log would let them be compared.
+    pub(crate) fn missing_input(self) -> Option<&'static str> {
+        match self {
+            UnjudgedReason::Unnamed | UnjudgedReason::Few(..) | UnjudgedReason::Several(..) => {
+                Some(
+                    "give the log from its beginning: its INIT lines name the members of each communicator",
+                )
+            }
+            UnjudgedReason::Missing => Some("give the logs of all ranks"),
+            _ => None,
+        }
+    }
+
     /// The reason as text.
     pub(crate) fn describe_reason(self) -> Cow<'static, str> {
         let text = match self {
@@ -68,7 +81,7 @@ impl UnjudgedReason {
                 )
                 .into();
             }
-            UnjudgedReason::Missing => "some of its members have no lines in the log",
+            UnjudgedReason::Missing => "not all members have lines in the log",
             UnjudgedReason::Overwritten => "processes overwrote each other's lines",
             UnjudgedReason::LeftOut => "Ray omitted lines",
             UnjudgedReason::Quiet => "only some processes log their calls",

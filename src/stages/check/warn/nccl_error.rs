@@ -1,7 +1,7 @@
 //! The finding on an error that NCCL gave a program, where no line has NCCL's reason.
 
 use super::known_warns::source_areas::find_source_area;
-use super::known_warns::{WarnRole, look_up_warn};
+use super::known_warns::{WarnMeaning, WarnRole, look_up_warn};
 use super::returned_errors::{ErrorWay, RelayedLine};
 use super::warnings::{WarningLines, Warnings};
 use crate::members::SpeakerProcess;
@@ -87,14 +87,20 @@ pub(crate) fn find_nccl_error(all: &Warnings, processes: &[SpeakerProcess]) -> O
         (true, Some(process)) => names::describe_process(process),
         (true, None) => "the program".to_owned(),
     };
-    let begins = way.map_or(String::new(), |(_, way)| {
+    // The line of an asynchronous thread is its last one: those before it are cut off.
+    let whole = way.filter(|(_, way)| memchr::memmem::find(&way.text, b"[Async thread]").is_none());
+    let begins = whole.map_or(String::new(), |(_, way)| {
         format!(", first in {}", quote_text(&way.place))
     });
     let (reason, advice) = describe_result(result, way.map(|(_, way)| &way.place[..]));
+    let last_warn = find_last_warn(all);
+    let is_reason =
+        |known: &&WarnMeaning| !matches!(known.role, WarnRole::Teardown | WarnRole::Harmless);
+    let known = last_warn.and_then(look_up_warn).filter(is_reason);
     let says = format!(
         "{to} got {} from NCCL{begins}: {reason}; {}",
         name_result(result),
-        describe_last_warn(all)
+        describe_last_warn(last_warn, known)
     );
     let mut finding = Finding {
         about: About {
@@ -107,10 +113,7 @@ pub(crate) fn find_nccl_error(all: &Warnings, processes: &[SpeakerProcess]) -> O
             true => "NCCL prints a line for each of its functions that an error leaves".to_owned(),
             false => "the program's own lines report it".to_owned(),
         },
-        advice: format!(
-            "{advice}; run with NCCL_DEBUG=WARN or INFO for the reason, which NCCL prints as a WARN before it \
-             returns the error"
-        ),
+        advice: advise_on_error(advice, known),
         evidence: Vec::from_iter([first].map(|error| Evidence {
             at: error.at().into(),
             text: Some(error.text().to_vec()),
@@ -137,15 +140,31 @@ fn takes_connections_down(all: &Warnings) -> bool {
 }
 
 /// The last WARN that programs relay; one that reports a failure has a finding of its own.
-fn describe_last_warn(all: &Warnings) -> String {
+fn find_last_warn(all: &Warnings) -> Option<&[u8]> {
     let relayed = all.returned.relayed_lines().iter();
-    let mut texts = relayed.map(|line| &line.last_warn);
-    match texts.find(|text| !text.is_empty()) {
-        Some(text) => format!(
-            "NCCL's last WARN, which may be older, is {}",
-            quote_text(text)
+    let mut texts = relayed.map(|line| &*line.last_warn);
+    texts.find(|text| !text.is_empty())
+}
+
+fn describe_last_warn(text: Option<&[u8]>, known: Option<&WarnMeaning>) -> String {
+    let Some(text) = text else {
+        return "no WARN line of NCCL gives the reason".to_owned();
+    };
+    let means = known.map_or(String::new(), |known| format!(" ({})", known.means));
+    format!(
+        "NCCL's last WARN, which may be older, is {}{means}",
+        quote_text(text)
+    )
+}
+
+/// The advice of the last WARN, or else that on the result.
+fn advise_on_error(advice: &str, known: Option<&WarnMeaning>) -> String {
+    match known {
+        Some(known) => known.advice.to_owned(),
+        None => format!(
+            "{advice}; run with NCCL_DEBUG=WARN or INFO for the reason, which NCCL prints as a WARN before it \
+             returns the error"
         ),
-        None => "no WARN line of NCCL gives the reason".to_owned(),
     }
 }
 

@@ -87,7 +87,8 @@ pub(super) fn collect_group_reports(
                 WatchdogMessage::Hccl(_)
                 | WatchdogMessage::Differ(_)
                 | WatchdogMessage::Stalled(_)
-                | WatchdogMessage::Cut,
+                | WatchdogMessage::Cut
+                | WatchdogMessage::GaveUp,
                 _,
             ) => continue,
             (

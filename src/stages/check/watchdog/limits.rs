@@ -23,3 +23,6 @@ pub(super) const MAX_STALLED_RANKS: usize = 1 << 12;
 
 /// How many tensors are named, each with the ranks that lack it.
 pub(super) const MAX_TENSORS_NAMED: usize = 2;
+
+/// Last words of watchdogs that are kept: they count only where nothing else of them is left. A job prints two a rank.
+pub(super) const MAX_LAST_WORDS: usize = 256;

@@ -23,7 +23,21 @@ pub(in crate::stages::check) fn find_mismatch(
     let mut comparable = waits
         .iter()
         .filter(|wait| wait.group.is_some() || !are_groups_named);
-    comparable.find_map(mismatch_of_wait)
+    comparable
+        .find_map(mismatch_of_wait)
+        .or_else(|| find_mismatch_in_sole_group(records))
+}
+
+/// Where lines name one group and others none, all may be about that one.
+fn find_mismatch_in_sole_group(records: &[WatchdogRecord]) -> Option<WatchdogMismatch> {
+    let groups: BTreeSet<&[u8]> = records.iter().filter_map(|r| r.group.as_deref()).collect();
+    let is_other_rank = |r: &WatchdogRecord| r.rank.zip(r.global).is_some_and(|(a, b)| a != b);
+    if groups.len() != 1 || records.iter().any(is_other_rank) {
+        return None;
+    }
+    let mut nameless = records.to_vec();
+    nameless.iter_mut().for_each(|record| record.group = None);
+    collect_waits(&nameless).iter().find_map(mismatch_of_wait)
 }
 
 /// True if lines show that the job has several process groups: lines that name none may be of any.

@@ -11,10 +11,10 @@ mod odd_ranks;
 pub(super) mod stalled_tensors;
 mod stuck;
 pub(super) mod timed_out;
+mod timed_out_call;
 mod wrapped_lines;
 
-use crate::calls::same::Content;
-use crate::grammar::message::c10d::{C10dMessage, C10dTimeout};
+use crate::grammar::message::c10d::C10dMessage;
 use crate::grammar::message::group_member::GroupMember;
 use crate::grammar::message::horovod::parse_stalled_tensors;
 use crate::stages::check::finding::Evidence;
@@ -23,12 +23,13 @@ use crate::stages::check::wording::{rank_ranges, verb_form};
 use crate::stages::net::net_stage::FirstReportLine;
 use differing_calls::ComparedCalls;
 use hccl::HcclError;
-use limits::MAX_WATCHDOG_LINES;
+use limits::{MAX_LAST_WORDS, MAX_WATCHDOG_LINES};
 use memchr::memmem;
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 use stalled_tensors::TensorWait;
 use std::collections::{BTreeMap, BTreeSet};
+pub(crate) use timed_out_call::TimedOutCall;
 use wrapped_lines::WrappedLines;
 
 /// A line of the watchdog; one that only repeats another is left out.
@@ -102,45 +103,14 @@ pub(crate) enum WatchdogMessage {
     NoBatch(Option<u64>),
     /// A call took too long, and the line ends before it.
     Cut,
+    /// The watchdog ends its process.
+    GaveUp,
     /// HCCL reports an error.
     Hccl(HcclError),
     /// Two ranks make different calls.
     Differ(ComparedCalls),
     /// Horovod waits for ranks.
     Stalled(TensorWait),
-}
-
-/// A call that took too long.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct TimedOutCall {
-    /// The first letter of the library that makes it: `N` of NCCL, `H` of HCCL.
-    pub library: u8,
-    /// PyTorch's number of the call in its process group; not printed before 1.13.
-    pub seq: Option<u64>,
-    /// PyTorch's name of the operation, `ALLREDUCE`.
-    pub op: Box<[u8]>,
-    /// Elements in.
-    pub numel_in: Option<u64>,
-    /// Elements out.
-    pub numel_out: Option<u64>,
-    /// The limit, in milliseconds.
-    pub timeout_ms: u64,
-    /// The time that it took, in milliseconds.
-    pub ran_ms: Option<f64>,
-}
-
-impl From<C10dTimeout<'_>> for TimedOutCall {
-    fn from(timeout: C10dTimeout<'_>) -> TimedOutCall {
-        TimedOutCall {
-            library: timeout.library,
-            seq: timeout.seq,
-            op: timeout.op.into(),
-            numel_in: timeout.numel_in,
-            numel_out: timeout.numel_out,
-            timeout_ms: timeout.timeout_ms,
-            ran_ms: timeout.ran_ms,
-        }
-    }
 }
 
 /// `rank 1`, `ranks 0-2`.
@@ -179,44 +149,6 @@ impl<K: Ord, V: Copy + PartialEq> OnlyValues<K, V> {
     }
 }
 
-/// A call of a process group: number, operation, elements in and out.
-type NumberedCall = (u64, Box<[u8]>, Option<u64>, Option<u64>);
-
-impl TimedOutCall {
-    fn numbered_call(&self) -> Option<NumberedCall> {
-        Some((self.seq?, self.op.clone(), self.numel_in, self.numel_out))
-    }
-
-    /// What the members must agree on: the operation, and the elements if all give equally many.
-    fn content(&self) -> Content<'_> {
-        Content {
-            op: &self.op,
-            count: nccl_call::nccl_op_and_count(self).map_or(0, |(_, count)| count),
-            datatype: 0,
-            redop: 0,
-            root: 0,
-        }
-    }
-
-    /// True for calls between two ranks, which PyTorch numbers apart.
-    fn is_message(&self) -> bool {
-        matches!(&*self.op, b"SEND" | b"RECV" | b"COALESCED")
-    }
-
-    /// The number of members: a call that gathers has the elements of all of them on one side.
-    fn group_size(&self) -> Option<u32> {
-        let (one, all) = match &*self.op {
-            b"ALLGATHER" | b"_ALLGATHER_BASE" => (self.numel_in?, self.numel_out?),
-            b"REDUCE_SCATTER" | b"_REDUCE_SCATTER_BASE" => (self.numel_out?, self.numel_in?),
-            _ => return None,
-        };
-        let size = all
-            .checked_div(one)
-            .filter(|size| size * one == all && *size > 1);
-        u32::try_from(size?).ok()
-    }
-}
-
 /// The properties in which lines differ.
 type WatchdogLineKey = (
     Option<Box<[u8]>>,
@@ -247,6 +179,8 @@ pub(super) struct Watchdog {
     records: Vec<WatchdogRecord>,
     known: FxHashSet<WatchdogLineKey>,
     wrapped: WrappedLines,
+    /// Lines by which it ends its process, which repeat the others.
+    last_words: Vec<WatchdogRecord>,
     /// Processes that ended in an ordinary way, and the first of those lines.
     ends: u64,
     end: Option<WatchdogRecord>,
@@ -295,6 +229,10 @@ impl Watchdog {
                 self.keep_line(made(WatchdogMessage::Exception(what.into())));
             }
             C10dMessage::Stuck(of) => self.keep_line(made(WatchdogMessage::Stuck(of.seconds))),
+            C10dMessage::GaveUp(_) if self.last_words.len() < MAX_LAST_WORDS => {
+                self.last_words.push(made(WatchdogMessage::GaveUp));
+            }
+            C10dMessage::GaveUp(_) => {}
             C10dMessage::NoBatch(of) => self.keep_line(made(WatchdogMessage::NoBatch(of.seconds))),
             C10dMessage::NotDestroyed(_) => {
                 self.ends += 1;
@@ -324,7 +262,7 @@ impl Watchdog {
                 Some(seq) => WatchdogMessageKey::Timeout(seq),
                 None => WatchdogMessageKey::Unnumbered(timeout.op.clone()),
             },
-            WatchdogMessage::Cut => WatchdogMessageKey::Cut,
+            WatchdogMessage::Cut | WatchdogMessage::GaveUp => WatchdogMessageKey::Cut,
             WatchdogMessage::Hccl(error) => WatchdogMessageKey::Hccl(error.clone()),
             WatchdogMessage::Differ(calls) => WatchdogMessageKey::Differ(calls.clone()),
             WatchdogMessage::Stalled(wait) => WatchdogMessageKey::Stalled(wait.clone()),
@@ -366,6 +304,9 @@ impl Watchdog {
                 self.keep_line(record);
             }
         }
+        let room = MAX_LAST_WORDS.saturating_sub(self.last_words.len());
+        let words = part.last_words.into_iter().take(room);
+        self.last_words.extend(words.map(moved));
         self.ends += part.ends;
         if self.end.is_none() {
             self.end = part.end.map(moved);
@@ -374,6 +315,9 @@ impl Watchdog {
 
     /// Names the process groups of timeouts, which their own lines leave out.
     pub(super) fn name_timeout_groups(&mut self) {
+        if self.records.is_empty() {
+            self.records = std::mem::take(&mut self.last_words);
+        }
         self.name_groups_by_rank();
         self.drop_quotes();
         self.drop_joined_lines();

@@ -57,15 +57,24 @@ pub(in crate::stages::check) fn find_stalled_tensors(
         .filter_map(|(_, wait)| wait.listed.last())
         .max()?;
     let end = last.saturating_add(1).min(MAX_STALLED_RANKS as u32);
-    let waited: Vec<BTreeSet<u32>> = all
+    // A tensor may be on a line of each rank that lacks it.
+    let mut waited: Vec<(&[u8], BTreeSet<u32>)> = Vec::new();
+    for (_, wait) in &all {
+        let ranks = wait.missing_ranks(end);
+        match waited.iter_mut().find(|(name, _)| *name == &*wait.name) {
+            Some((_, known)) => known.extend(ranks),
+            None => waited.push((&wait.name, ranks)),
+        }
+    }
+    let missing: BTreeSet<u32> = waited
         .iter()
-        .map(|(_, wait)| wait.missing_ranks(end))
+        .flat_map(|(_, ranks)| ranks)
+        .copied()
         .collect();
-    let missing: BTreeSet<u32> = waited.iter().flatten().copied().collect();
     let rank = missing.first().copied().filter(|_| missing.len() == 1);
     let tensor = quote_text(&first.name);
     // Ranks that wait for each other have submitted different tensors.
-    let are_equal = waited.iter().all(|ranks| *ranks == waited[0]);
+    let are_equal = waited.iter().all(|(_, ranks)| *ranks == waited[0].1);
     let says = match (missing.is_empty(), are_equal) {
         (true, _) => format!("Horovod waits for ranks that have not submitted {tensor}"),
         (_, true) => format!(
@@ -75,7 +84,7 @@ pub(in crate::stages::check) fn find_stalled_tensors(
         ),
         (_, false) => format!(
             "ranks submitted different tensors to Horovod, which waits for {}",
-            describe_waits_of_ranks(&all, &waited)
+            describe_waits_of_ranks(&waited)
         ),
     };
     let look = match missing.is_empty() {
@@ -99,14 +108,11 @@ pub(in crate::stages::check) fn find_stalled_tensors(
 }
 
 /// `rank 3 in tensor a, and for ranks 0-2 in tensor b`: the first tensor that each set of ranks lacks.
-fn describe_waits_of_ranks(
-    all: &[(&WatchdogRecord, &TensorWait)],
-    waited: &[BTreeSet<u32>],
-) -> String {
+fn describe_waits_of_ranks(waited: &[(&[u8], BTreeSet<u32>)]) -> String {
     let mut sets: Vec<(&BTreeSet<u32>, &[u8])> = Vec::new();
-    for ((_, wait), ranks) in all.iter().zip(waited) {
+    for (name, ranks) in waited {
         if !ranks.is_empty() && !sets.iter().any(|(known, _)| *known == ranks) {
-            sets.push((ranks, &wait.name));
+            sets.push((ranks, name));
         }
     }
     let more = sets.len().saturating_sub(MAX_TENSORS_NAMED);

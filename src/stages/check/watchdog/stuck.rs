@@ -111,3 +111,29 @@ pub(super) fn find_cut_lines(records: &[WatchdogRecord], are_alone: bool) -> Opt
         ..Finding::of_kind(Kind::WatchdogTimeout, Confidence::High, says)
     })
 }
+
+/// Makes the finding on watchdogs that ended their processes, where no other line of them is left: the call is elsewhere.
+pub(super) fn find_last_words(records: &[WatchdogRecord]) -> Option<Finding> {
+    let is_last = |record: &WatchdogRecord| record.what == WatchdogMessage::GaveUp;
+    let first = records.first().filter(|_| records.iter().all(is_last))?;
+    let ranks: BTreeSet<u32> = records
+        .iter()
+        .filter_map(WatchdogRecord::known_rank)
+        .collect();
+    Some(Finding {
+        why: "only the end of its report is here".to_owned(),
+        advice: "look for the line before it that names the call, 'Watchdog caught collective operation timeout' or \
+                 'terminated with exception', in the output of all ranks"
+            .to_owned(),
+        evidence: vec![first.to_evidence()],
+        ..Finding::of_kind(
+            Kind::WatchdogTimeout,
+            Confidence::Medium,
+            format!(
+                "PyTorch's watchdog ended the process{}: a call of NCCL failed or timed out, and the line that names it is \
+                 not here",
+                describe_on_ranks(&ranks)
+            ),
+        )
+    })
+}

@@ -88,7 +88,10 @@ pub(crate) fn find_timeouts(records: &[WatchdogRecord], names: RankNames<'_>) ->
     let is_full = |record: &WatchdogRecord| {
         !matches!(
             record.what,
-            WatchdogMessage::Work { .. } | WatchdogMessage::Stuck(_) | WatchdogMessage::Cut
+            WatchdogMessage::Work { .. }
+                | WatchdogMessage::Stuck(_)
+                | WatchdogMessage::Cut
+                | WatchdogMessage::GaveUp
         )
     };
     if records.iter().any(is_full) {
@@ -107,6 +110,7 @@ pub(crate) fn find_timeouts(records: &[WatchdogRecord], names: RankNames<'_>) ->
         .chain(hccl::find_hccl_errors(records))
         .chain(differing_calls::find_differing_calls(records))
         .chain(stuck::find_stuck_watchdogs(records))
+        .chain(stuck::find_last_words(records))
         .chain(stuck::find_idle_schedulers(records))
         .collect()
 }

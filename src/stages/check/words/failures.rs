@@ -3,7 +3,7 @@
 use crate::grammar::ending::{EndSignal, FailureCause, find_crash_report};
 use crate::members::SpeakerProcess;
 use crate::stages::check::finding::{DeadRanks, Kind};
-use crate::stages::check::log::job_end_lines::ReportedFailure;
+use crate::stages::check::log::job_end_lines::{ReportedFailure, WATCHDOG_FRAME};
 use crate::stages::check::ranks::names;
 use crate::stages::check::wording::{quote_text, rank_ranges};
 use crate::stages::check::words::number_and_noun;
@@ -136,9 +136,7 @@ fn quote_crash(failure: &ReportedFailure) -> String {
     if let Some(report) = find_crash_report(&failure.line.text) {
         return quote_text(report);
     }
-    let text = failure.line.quote();
-    let at = text.find("*** SIG");
-    text[at.unwrap_or_default()..].to_owned()
+    failure.line.quote()
 }
 
 /// Returns the kind of a failure of a host or a GPU, its sentence and the advice.
@@ -189,16 +187,6 @@ pub(in crate::stages::check) fn describe_failure(
     failure: &ReportedFailure,
     who: &str,
 ) -> (Kind, String, &'static str) {
-    let memory = "look for other users of the memory of the host, and at the size of the job's own \
-                  buffers and workers there";
-    let inside = match &failure.inside {
-        Some(frame) => format!(" in NCCL's {}", quote_text(frame)),
-        None => String::new(),
-    };
-    let crash_advice = match failure.inside {
-        Some(_) => CRASH_IN_NCCL_ADVICE,
-        None => "look at its own output (a stack may follow the line) and its core file",
-    };
     match failure.what {
         FailureCause::Exception => (
             Kind::RankException,
@@ -217,28 +205,13 @@ pub(in crate::stages::check) fn describe_failure(
             ),
             "look for the first error in the output of the process that failed, which these lines lack",
         ),
-        FailureCause::OutOfMemory => (
-            Kind::HostOutOfMemory,
-            format!("{who} was killed: the host was out of memory"),
-            memory,
-        ),
+        FailureCause::OutOfMemory => describe_lack_of_memory(failure, who),
         FailureCause::Host | FailureCause::Gpu(_) => describe_hardware_failure(failure),
         FailureCause::Signal(9) => (
             Kind::RankKilled,
             format!("{who} was killed by {}", describe_signal(9)),
             "look at the kernel log of its host (dmesg) for the out-of-memory killer, and for \
              another process that may have killed it",
-        ),
-        FailureCause::Signal(7) => (
-            Kind::RankCrashed,
-            format!("{who} crashed with {}", describe_signal(7)),
-            "look at the free space in /dev/shm first (docker run --shm-size): writing to a file there \
-             that has no space ends a process so; then at its own output and its core file",
-        ),
-        FailureCause::Signal(number) => (
-            Kind::RankCrashed,
-            format!("{who} crashed with {}{inside}", describe_signal(number)),
-            crash_advice,
         ),
         FailureCause::Exit(code) => (
             Kind::RankExited,
@@ -252,8 +225,69 @@ pub(in crate::stages::check) fn describe_failure(
             ),
             "look at its own output",
         ),
+        _ => {
+            let (says, advice) = describe_crash(failure, who);
+            (Kind::RankCrashed, says, advice)
+        }
+    }
+}
+
+/// Returns the kind, the sentence and the advice for a process that a lack of memory ended. Slurm reports its own limit
+/// for a step, and the kernel that of the host.
+fn describe_lack_of_memory(failure: &ReportedFailure, who: &str) -> (Kind, String, &'static str) {
+    let names = |word: &[u8]| memchr::memmem::find(&failure.line.text, word).is_some();
+    let kind = Kind::HostOutOfMemory;
+    match names(b"srun: error") || names(b"StepId=") || names(b"cgroup") {
+        true => (
+            kind,
+            format!(
+                "{who} was killed: it reached the memory limit of its Slurm step, or the host had no memory left"
+            ),
+            "ask for more memory (--mem, --mem-per-gpu), and look at the job's own buffers and data-loading workers",
+        ),
+        false => (
+            kind,
+            format!("{who} was killed: the host was out of memory"),
+            "look for other users of the memory of the host, and at the size of the job's own buffers and workers there",
+        ),
+    }
+}
+
+/// Returns the sentence of a crash and the advice.
+fn describe_crash(failure: &ReportedFailure, who: &str) -> (String, &'static str) {
+    let is_of_watchdog = failure.inside.as_deref() == Some(WATCHDOG_FRAME);
+    let inside = match &failure.inside {
+        Some(_) if is_of_watchdog => {
+            " in PyTorch's watchdog, which ends its process when a call of NCCL failed or \
+                                      timed out"
+                .to_owned()
+        }
+        Some(frame) => format!(" in NCCL's {}", quote_text(frame)),
+        None => String::new(),
+    };
+    let crash_advice = match failure.inside {
+        Some(_) if is_of_watchdog => {
+            "look for the line before it that names the call ('Watchdog caught', 'terminated with exception') in the \
+             output of all ranks"
+        }
+        Some(_) => CRASH_IN_NCCL_ADVICE,
+        None => "look at its own output (a stack may follow the line) and its core file",
+    };
+    let reason = match &failure.reason {
+        Some(reason) => format!(": {}", quote_text(reason)),
+        None => String::new(),
+    };
+    match failure.what {
+        FailureCause::Signal(7) => (
+            format!("{who} crashed with {}", describe_signal(7)),
+            "look at the free space in /dev/shm first (docker run --shm-size): writing to a file there \
+             that has no space ends a process so; then at its own output and its core file",
+        ),
+        FailureCause::Signal(number) => (
+            format!("{who} crashed with {}{inside}", describe_signal(number)),
+            crash_advice,
+        ),
         FailureCause::Crash if !failure.says.is_empty() => (
-            Kind::RankCrashed,
             match failure.pid {
                 Some(_) => format!("{who}: {}", quote_text(&failure.says)),
                 None => quote_text(&failure.says),
@@ -261,8 +295,7 @@ pub(in crate::stages::check) fn describe_failure(
             "look at the lines before this one for the first process that reports an error",
         ),
         _ => (
-            Kind::RankCrashed,
-            format!("{who} crashed{inside}: {}", quote_crash(failure)),
+            format!("{who} crashed{inside}: {}{reason}", quote_crash(failure)),
             crash_advice,
         ),
     }

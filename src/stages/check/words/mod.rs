@@ -16,7 +16,9 @@ pub(super) fn write_texts(findings: &mut [Finding]) {
                 finding.says += &text;
             }
             if let Some(text) = reason.in_explanation() {
-                finding.why += "; ";
+                if !finding.why.is_empty() {
+                    finding.why += "; ";
+                }
                 finding.why += &text;
             }
         }

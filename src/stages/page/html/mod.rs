@@ -81,7 +81,7 @@ fn write_job(page: &ReportPage, out: &mut String) {
         return;
     }
     out.push_str("<dl class=\"job\">");
-    for (name, value) in &page.job {
+    for (name, value) in page.named_facts() {
         let _ = write!(out, "<div><dt>{name}</dt><dd>{}</dd></div>", escaped(value));
     }
     out.push_str("</dl>\n");
@@ -106,7 +106,19 @@ fn write_findings(page: &ReportPage, out: &mut String) {
     let Some(compared) = &page.compared else {
         return;
     };
-    out.push_str("<section aria-labelledby=\"what\"><h2 id=\"what\">What is wrong</h2>\n");
+    let is_wrong = page
+        .findings
+        .iter()
+        .any(|finding| finding.severity != "note");
+    let title = if is_wrong {
+        "What is wrong"
+    } else {
+        "Findings"
+    };
+    let _ = writeln!(
+        out,
+        "<section aria-labelledby=\"what\"><h2 id=\"what\">{title}</h2>"
+    );
     if page.findings.is_empty() {
         out.push_str("<p>There is no finding.</p>\n");
     }

@@ -38,9 +38,14 @@ pub(super) fn write_table(sheet: &Sheet<'_>, of: PageSection, is_open: bool, out
     );
     for &at in &known {
         let name = escaped(&sheet.columns[at]);
+        let is_number = rows
+            .iter()
+            .filter_map(|row| row.get(at))
+            .any(is_number_cell);
+        let class = if is_number { " class=n" } else { "" };
         let _ = write!(
             out,
-            "<th scope=\"col\"><button type=\"button\">{name}</button></th>"
+            "<th scope=\"col\"{class}><button type=\"button\">{name}</button></th>"
         );
     }
     out.push_str("</tr></thead>\n<tbody>\n");
@@ -48,12 +53,8 @@ pub(super) fn write_table(sheet: &Sheet<'_>, of: PageSection, is_open: bool, out
         out.push_str("<tr>");
         for &at in &known {
             let cell = row.get(at).unwrap_or(&TableCell::Empty);
-            let is_number = matches!(
-                cell,
-                TableCell::Int(_) | TableCell::Float(_) | TableCell::Share(_)
-            );
             let text = plain_text(cell);
-            out.push_str(match is_number {
+            out.push_str(match is_number_cell(cell) {
                 // The script groups no digits of class `i`: a process's number is pasted elsewhere.
                 true if is_name_column(&sheet.columns[at]) => "<td class=i>",
                 true if matches!(cell, TableCell::Share(_)) => "<td class=\"n share\">",
@@ -87,6 +88,13 @@ pub(super) fn write_table(sheet: &Sheet<'_>, of: PageSection, is_open: bool, out
         );
     }
     out.push_str("</details>\n");
+}
+
+fn is_number_cell(cell: &TableCell<'_>) -> bool {
+    matches!(
+        cell,
+        TableCell::Int(_) | TableCell::Float(_) | TableCell::Share(_)
+    )
 }
 
 fn describe_rows(n: usize) -> String {

@@ -11,13 +11,14 @@ use super::{PageSection, ReportPage};
 use crate::output::render::cells::iter_rows;
 use crate::output::render::units::{block_bar, group_digits, seconds_text, short_bytes};
 use crate::report::{count_phrase, escape_for_terminal};
+use crate::stages::check::finding::Kind;
 use page_lines::{PageLines, cut_to_width, write_wrapped};
 use std::fmt::Write as _;
 
 pub use super::limits::PAGE_WIDTH_CHARS;
 
-/// Writes the page.
-pub fn render_text(page: &ReportPage, width: usize) -> String {
+/// Writes the page; `is_quiet` without notes.
+pub fn render_text(page: &ReportPage, width: usize, is_quiet: bool) -> String {
     let mut out = PageLines::new(width);
     out.push(fit_headline(page, width));
     out.push(String::new());
@@ -28,7 +29,7 @@ pub fn render_text(page: &ReportPage, width: usize) -> String {
     write_communicators(page, &mut out);
     write_timeline(page, &mut out);
     write_traffic(page, &mut out);
-    write_findings(page, &mut out);
+    write_findings(page, is_quiet, &mut out);
     write_warnings(page, &mut out);
     write_changes(page, &mut out);
     write_unknown(page, &mut out);
@@ -83,7 +84,7 @@ fn write_job(page: &ReportPage, out: &mut PageLines) {
     }
     write_heading("Job", out);
     let mut line = String::new();
-    for (name, value) in &page.job {
+    for (name, value) in page.named_facts() {
         let next = format!("{name} {value}");
         let fits = line.chars().count() + next.chars().count() + 4 < out.width;
         if !line.is_empty() && !fits {
@@ -299,7 +300,7 @@ fn write_traffic(page: &ReportPage, out: &mut PageLines) {
     out.push(String::new());
 }
 
-fn write_findings(page: &ReportPage, out: &mut PageLines) {
+fn write_findings(page: &ReportPage, is_quiet: bool, out: &mut PageLines) {
     write_heading("Findings", out);
     match &page.compared {
         None => out.push(format!(
@@ -312,11 +313,14 @@ fn write_findings(page: &ReportPage, out: &mut PageLines) {
             write_wrapped("  ", &none, 2, out);
         }
         Some(_) => {
-            let groups = page.finding_groups();
+            let mut groups = page.finding_groups();
+            groups.retain(|group| !is_quiet || group[0].severity != "note");
             for (at, group) in groups.iter().take(MAX_LISTED_FINDINGS).enumerate() {
                 let finding = group[0];
                 // Only the first errors and warnings get several lines.
-                let most = if at < 3 && finding.severity != "note" {
+                // All numbers of the page are of several jobs then.
+                let is_basis = finding.id == Kind::SeveralJobs.id();
+                let most = if is_basis || at < 3 && finding.severity != "note" {
                     4
                 } else {
                     1

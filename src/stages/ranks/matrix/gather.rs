@@ -52,7 +52,7 @@ pub(super) struct TrafficGatherer<'o> {
     pub(super) present: PresentSteps,
     pub(super) methods: PlacementMethods,
     copies: Vec<GpuCopies>,
-    /// Records of GPUs that contain a log, which was read.
+    /// Records of GPUs that give only their copies, as those with a log inside, which was read.
     around: Vec<InputName>,
 }
 
@@ -124,11 +124,12 @@ impl InputStage for TrafficGatherer<'_> {
 }
 
 impl<'o> TrafficGatherer<'o> {
-    /// Begins with this number of inputs.
+    /// Begins with this number of inputs; the records `around` give only their copies.
     pub(super) fn new(
         read: &'o Read,
         options: &'o tally::Options,
         inputs: usize,
+        around: Vec<InputName>,
     ) -> TrafficGatherer<'o> {
         TrafficGatherer {
             read,
@@ -139,7 +140,7 @@ impl<'o> TrafficGatherer<'o> {
             present: PresentSteps::default(),
             methods: PlacementMethods::default(),
             copies: Vec::new(),
-            around: Vec::new(),
+            around,
         }
     }
 

@@ -57,7 +57,7 @@ pub(crate) fn read_job_ranks(
     progress: &dyn Progress,
 ) -> Result<JobRanks> {
     let tally = gather::matrix_tally_options(read.window.is_some());
-    let mut gather = TrafficGatherer::new(read, &tally, origins.len());
+    let mut gather = TrafficGatherer::new(read, &tally, origins.len(), Vec::new());
     let new = || run_snapshot::empty_partial(&tally);
     let merged = stages::read_stage(&mut gather, origins, read, report, progress, new)?;
     gather.add_held_calls(&merged);

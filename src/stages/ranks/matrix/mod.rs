@@ -65,8 +65,10 @@ pub enum EndpointLevel {
 }
 
 /// Options of the matrix.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Options {
+    /// Records of GPUs that give only their copies: the calls are in other inputs.
+    pub copies_of: Vec<InputName>,
     /// The level of a cell's ends.
     pub ends: EndpointLevel,
     /// Rows are by step.
@@ -170,7 +172,7 @@ pub fn read_matrix(
     let wanted = matrix_tally_options(read.window.is_some() || options.by_step);
     let count_filter = CountFilter::new(filter, &wanted)?;
     let tally = count_filter.tally();
-    let mut gather = TrafficGatherer::new(read, tally, origins.len());
+    let mut gather = TrafficGatherer::new(read, tally, origins.len(), options.copies_of.clone());
     let new = || run_snapshot::empty_partial(tally);
     let merged = stages::read_stage(&mut gather, origins, read, report, progress, new)?;
     gather.add_held_calls(&merged);

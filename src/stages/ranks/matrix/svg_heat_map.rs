@@ -2,7 +2,7 @@
 
 use super::cells::{TrafficMatrix, TrafficUnit};
 use super::text_map::{FittedMatrix, describe_totals, short_number};
-use crate::output::render::units::short_bytes;
+use crate::output::render::units::{group_digits, short_bytes};
 use crate::output::svg::draw_picture;
 use crate::output::svg::plot::ColumnAxis;
 use crate::output::svg::plot::{LegendEntry, Plot, PlotMark, PlotStrip, draw_map};
@@ -55,7 +55,12 @@ pub(crate) fn plot_matrix(
             _ if modelled == n => ", modelled".to_owned(),
             _ => format!(", {modelled} of them modelled"),
         };
-        mark.title = format!("{sender} to {receiver}: {n} {}{source}", unit.name());
+        let exact = format!("{} {}", group_digits(n), unit.name());
+        let amount = match n {
+            0..1024 => exact,
+            _ => format!("{} ({exact})", words(n)),
+        };
+        mark.title = format!("{sender} to {receiver}: {amount}{source}");
     }
     let looks = [
         ("c1", false, "recorded, or by the definition of the call"),

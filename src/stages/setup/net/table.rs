@@ -341,7 +341,8 @@ fn summarize_job<'a>(net: &'a NetSummary, facts: &'a NetFacts) -> Vec<NetFactRow
         minority: "",
         first: None,
     };
-    let mut lines = vec![line("job.hosts", hosts.len().to_string())];
+    let hosts = nonzero_count(hosts.len()).map_or("unknown".to_owned(), |n| n.to_string());
+    let mut lines = vec![line("job.hosts", hosts)];
     let has = |kind: NetFactKind| facts.keys().any(|fact| fact.kind == kind);
     for (subject, known) in [
         ("job.network", has(NetFactKind::Network)),

@@ -208,7 +208,9 @@ impl WriteEndSearch<'_> {
         if let Some(of) = next.filter(|&next| next != &**self.process)
             && writers.waiting(of).is_some()
         {
-            return only_fitting_cut(1..=most, |cut| writers.is_tail_of(of, &line[cut..]));
+            // The whole line, mostly: a flush that is no whole buffer ends with a line.
+            let cut = only_fitting_cut(0..=most, |cut| writers.is_tail_of(of, &line[cut..]));
+            return cut.filter(|&cut| cut > 0);
         }
         if let Some(header) = find_header_from(line, 0) {
             let of = process_prefix(line, &header);

@@ -5,6 +5,7 @@
 //! The first failure is the cause. Its consequences are left out: processes that lost their peer,
 //! that the launcher ended, or that PyTorch's watchdog took down.
 
+mod alarms;
 mod dead_process;
 pub(crate) mod failed_process;
 mod setup;
@@ -19,6 +20,7 @@ use crate::stages::check::watchdog::{WatchdogMessage as Watch, WatchdogRecord};
 use crate::stages::check::words::failures::describe_others_alike;
 use crate::stages::communicators::CommunicatorsSummary;
 use crate::stages::net::net_stage::FirstReportLine;
+use alarms::AttemptAlarms;
 use memchr::memmem;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,18 +51,6 @@ struct JobAttempt {
     went_on: bool,
     /// It did so after it was started again.
     outlived: bool,
-}
-
-/// What explains later failures of an attempt.
-struct AttemptAlarms {
-    /// The first line by which NCCL failed, a peer was lost or ranks timed out.
-    lost: Option<FirstReportLine>,
-    /// That, or the first line with a process's own state.
-    stated: Option<FirstReportLine>,
-    /// The ranks to which others lost their connection.
-    closers: BTreeSet<u32>,
-    /// HCCL reports an error.
-    has_hccl: bool,
 }
 
 impl JobAttempt {
@@ -337,22 +327,6 @@ impl<'a> FailureEvidence<'a> {
         is_all.then(|| self.ended_from_outside(first))
     }
 
-    fn find_alarms(&self, failures: &[ReportedFailure]) -> AttemptAlarms {
-        let first_of = |is: fn(FailureCause) -> bool| {
-            let first = failures.iter().find(|f| is(f.what));
-            self.alarm.into_iter().chain(first.map(|f| f.line.at)).min()
-        };
-        AttemptAlarms {
-            lost: first_of(|what| what == FailureCause::Nccl),
-            stated: first_of(FailureCause::is_of_surroundings),
-            closers: setup::ranks_that_closed(failures),
-            has_hccl: self
-                .watched
-                .iter()
-                .any(|w| matches!(w.what, Watch::Hccl(_))),
-        }
-    }
-
     /// True for a failure of a process that is no consequence of another line of its attempt.
     fn is_own_failure(
         &self,
@@ -368,7 +342,8 @@ impl<'a> FailureEvidence<'a> {
         let is_closer = f.rank.is_some_and(|rank| alarms.closers.contains(&rank));
         let taken = !is_closer
             && alarm.is_some_and(|alarm| {
-                alarm < f.line.at || f.what == FailureCause::Crash && is_next_line(f.line.at, alarm)
+                alarm < f.line.at
+                    || f.what == FailureCause::Crash && is_in_its_text(f.line.at, alarm)
             });
         let memory = || memmem::find(&f.says, b"OutOfMemory").is_some();
         // A process that reports a lost peer outlived it, so its own end is a consequence.
@@ -387,6 +362,12 @@ impl<'a> FailureEvidence<'a> {
             | FailureCause::Nccl
             | FailureCause::OwnState
             | FailureCause::Signal(15) => false,
+            // The exception that nothing takes aborts the process; its line may come later.
+            FailureCause::Signal(6) | FailureCause::Crash
+                if f.is_abort() && alarms.thrown.contains(&f.line.at.input) =>
+            {
+                false
+            }
             FailureCause::Signal(6)
             | FailureCause::Exit(_)
             | FailureCause::Unstated
@@ -458,9 +439,9 @@ impl<'a> FailureEvidence<'a> {
     }
 }
 
-/// True if `next` is the line after `at`: the `what():` of an exception that ended a process has its reason.
-fn is_next_line(at: FirstReportLine, next: FirstReportLine) -> bool {
-    next.input == at.input && next.line == at.line + 1
+/// True if `next` is in the text of the exception that ended a process at `at`: its `what():`, or the line after that.
+fn is_in_its_text(at: FirstReportLine, next: FirstReportLine) -> bool {
+    next.input == at.input && (at.line + 1..at.line + 3).contains(&next.line)
 }
 
 /// True for an exception that nothing caught: PyTorch puts `[rank3]: ` in front of its lines then. A

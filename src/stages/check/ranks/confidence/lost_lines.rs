@@ -52,6 +52,9 @@ pub(super) fn judge_lost_lines(
     }
     let calls = |member: &CommMember| case.calls_of(member.collectives());
     let all: Vec<MemberCalls<'_>> = apart.members.iter().map(calls).collect();
+    // Where blocks could not be put together, each process may have lost a line at one place.
+    let has_loose_blocks = |account: &Account| account.block_lines > 0 && account.damaged > 0;
+    let is_loose = inputs.accounts.iter().any(has_loose_blocks);
     let damaged = inputs.accounts.iter().map(|account| account.damaged);
     let lost = damaged.fold(0, u64::saturating_add);
     let Some(from) = find_lost_call(
@@ -59,6 +62,7 @@ pub(super) fn judge_lost_lines(
         finding.about.rank,
         &all,
         lost.min(CALLS_READ_PAST_DIFFERENCE),
+        is_loose,
     ) else {
         // A call that was joined from pieces is less sure if other lines are lost.
         let is_joined =
@@ -101,12 +105,14 @@ pub(super) fn damaged_places(account: &Account) -> Option<&[DamagePlace]> {
 }
 
 /// `None` where no `lost` lines make the members differ like this. Else the call after which they were
-/// lost, where it is known; the rank that is `named` made what the finding is about.
+/// lost, where it is known; the rank that is `named` made what the finding is about. In `is_loose` blocks several ranks
+/// may have lost a line at one place.
 fn find_lost_call(
     seq: u64,
     named: Option<u32>,
     all: &[MemberCalls<'_>],
     lost: u64,
+    is_loose: bool,
 ) -> Option<Option<Evidence>> {
     let is_named = |calls: &&MemberCalls<'_>| calls.member.rank == named;
     let Some(one) = all.iter().find(is_named) else {
@@ -115,6 +121,9 @@ fn find_lost_call(
     let is_like = |calls: &&MemberCalls<'_>| calls.is_same_call(seq, one, seq);
     let (wrong, right): (Vec<&MemberCalls<'_>>, Vec<&MemberCalls<'_>>) =
         all.iter().partition(is_like);
+    if is_loose && wrong.len() > 1 {
+        return Some(None);
+    }
     // Several ranks do not each lose a line at one place.
     let late = |late: &[&MemberCalls<'_>], others: &[&MemberCalls<'_>]| {
         let ([late], [other, ..]) = (late, others) else {

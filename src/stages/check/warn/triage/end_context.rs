@@ -87,7 +87,10 @@ impl<'a> Triage<'a> {
             let of = |process| self.all.returned.is_handled(process, member.seen.last);
             member.process.is_some_and(of)
         };
-        if finding.severity == Severity::Error && group.members.iter().all(is_handled) {
+        // An error of the GPU is not one of a network.
+        let is_of_gpu = group.first().nccl_text().starts_with(b"Cuda failure");
+        let handled = group.members.iter().all(is_handled) && !is_of_gpu;
+        if finding.severity == Severity::Error && handled {
             finding.severity = Severity::Warning;
             finding.why += "; its process went on with another network";
         }

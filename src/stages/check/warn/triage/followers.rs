@@ -52,10 +52,7 @@ impl<'a> Triage<'a> {
                     "it follows from a failure elsewhere; the log reports how the job ended: {}",
                     end.quote()
                 ),
-                (true, None) => {
-                    "such a line mostly follows from an earlier failure, which is not in this log"
-                        .to_owned()
-                }
+                (true, None) => "such a line mostly follows from an earlier failure".to_owned(),
                 (false, _) => "it comes before any cause in this log".to_owned(),
             },
         ];

@@ -98,6 +98,9 @@ impl<'a> Triage<'a> {
     ) -> String {
         let count = number_of_lines(group.count());
         let is_nameless = by_host.keys().all(|host| host.is_empty());
+        // Marks of a web page may have taken a line's header.
+        let named = by_host.iter().filter(|(host, _)| !host.is_empty());
+        let by_host = &named.map(|(host, n)| (*host, *n)).collect();
         match (is_nameless, processes) {
             (true, 0) => describe_relaying_programs(group),
             (true, _) => format!("{count} of an unnamed process"),

@@ -3,7 +3,7 @@
 
 use super::clock_stretches::ClockStretch;
 use super::communicators::SkewComm;
-use super::matching::{CommCursors, OpArrival};
+use super::matching::{CommCursors, OpArrival, first_step};
 use crate::stages::skew::align::{
     HostPairOffsets, StretchOffsets, compute_host_offsets, lower_median,
 };
@@ -162,11 +162,14 @@ fn unpack_stretch_calls<'l>(
         {
             *cursors = Some(CommCursors::at_call(of, numbers.start));
         }
-        cursors.as_mut()?.for_each_block(numbers.end, |came, step| {
-            is_alike &= came.chunks_exact(n).all(are_same_op);
-            calls.came.extend_from_slice(came);
-            calls.steps.push((calls.came.len() / n, step));
-        });
+        cursors
+            .as_mut()?
+            .for_each_block(numbers.end, |came, steps| {
+                let step = first_step(steps.iter().copied());
+                is_alike &= came.chunks_exact(n).all(are_same_op);
+                calls.came.extend_from_slice(came);
+                calls.steps.push((calls.came.len() / n, step));
+            });
     }
     is_alike.then(|| by_comm.into_values().collect())
 }

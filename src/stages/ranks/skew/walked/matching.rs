@@ -70,8 +70,10 @@ impl MatchTask<'_> {
             group: Vec::new(),
         };
         let mut cursors = CommCursors::at_call(self.comm, self.calls.start);
-        cursors.for_each_block(self.calls.end, |came, step| {
-            came.chunks_exact(n).for_each(|came| met.add_call(came));
+        cursors.for_each_block(self.calls.end, |came, steps| {
+            came.chunks_exact(n)
+                .for_each(|came| met.add_call(came, steps));
+            let step = first_step(steps.iter().copied());
             met.part.own.iter_mut().for_each(|own| own.end_step(step));
         });
         met.part
@@ -84,6 +86,13 @@ pub(super) struct CommCursors<'l> {
     /// The number of the next call.
     next: u64,
     came: Vec<OpArrival>,
+    /// The step of each rank.
+    steps: Vec<Option<u64>>,
+}
+
+/// The step of a call: the first one of the ranks that made it.
+pub(super) fn first_step(steps: impl Iterator<Item = Option<u64>>) -> Option<u64> {
+    steps.flatten().min()
 }
 
 impl<'l> CommCursors<'l> {
@@ -94,6 +103,7 @@ impl<'l> CommCursors<'l> {
             sides: sides.map(|side| RankCursor::at_call(side, next)).collect(),
             next,
             came: Vec::new(),
+            steps: Vec::new(),
         }
     }
 
@@ -102,11 +112,11 @@ impl<'l> CommCursors<'l> {
         self.next
     }
 
-    /// Gives the calls before the `end`th in blocks of one step, each call with all ranks.
+    /// Gives the calls before the `end`th in blocks in which each rank is in one step, each call with all ranks.
     pub(super) fn for_each_block(
         &mut self,
         end: u64,
-        mut sink: impl FnMut(&[OpArrival], Option<u64>),
+        mut sink: impl FnMut(&[OpArrival], &[Option<u64>]),
     ) {
         let n = self.sides.len();
         let block = (CALLS_PER_UNPACKED_BLOCK / n.max(1)).max(8) as u64;
@@ -118,13 +128,13 @@ impl<'l> CommCursors<'l> {
                 .iter()
                 .map(RankCursor::left_in_step)
                 .fold(most, u64::min);
-            let mut step = None;
+            self.steps.clear();
             let came = &mut self.came[..len as usize * n];
             for (at, side) in self.sides.iter_mut().enumerate() {
-                step = step.into_iter().chain(side.current_step()).min();
+                self.steps.push(side.current_step());
                 side.take_calls(came, at, n);
             }
-            sink(came, step);
+            sink(came, &self.steps);
             self.next += len;
         }
     }
@@ -231,16 +241,16 @@ struct CallMatcher {
 }
 
 impl CallMatcher {
-    /// Adds the calls of one number, one of each rank.
+    /// Adds the calls of one number, one of each rank, which are in these steps.
     #[inline]
-    fn add_call(&mut self, came: &[OpArrival]) {
+    fn add_call(&mut self, came: &[OpArrival], steps: &[Option<u64>]) {
         let op = came[0].0;
         let mut is_alike = op != NO_OP_NUMBER;
         for came in came {
             is_alike &= came.0 == op;
         }
         if !is_alike {
-            return self.add_unlike_call(came);
+            return self.add_unlike_call(came, steps);
         }
         if !self.count_arrivals(came.len()) {
             return;
@@ -257,7 +267,7 @@ impl CallMatcher {
 
     /// Adds calls of one number if ranks make different ones, or some make none.
     #[cold]
-    fn add_unlike_call(&mut self, came: &[OpArrival]) {
+    fn add_unlike_call(&mut self, came: &[OpArrival], steps: &[Option<u64>]) {
         let mut group = std::mem::take(&mut self.group);
         group.clear();
         let known = came
@@ -273,8 +283,13 @@ impl CallMatcher {
             self.times.clear();
             self.times.extend(group.iter().map(|&(_, at)| came[at].1));
             let (middle, last) = middle_and_last(&mut self.times);
+            // Ranks that made another call may be in an earlier step.
+            let step = first_step(group.iter().map(|&(_, at)| steps[at]));
             for &(_, at) in group {
-                self.part.own[at].add_arrival(came[at].1, middle, last, self.late_ns);
+                let own = &mut self.part.own[at];
+                own.end_step(first_step(steps.iter().copied()));
+                own.add_arrival(came[at].1, middle, last, self.late_ns);
+                own.end_step(step);
             }
         }
         self.group = group;
