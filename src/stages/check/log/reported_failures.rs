@@ -64,7 +64,9 @@ impl<'a> FailureReader<'a> {
                 _ => self.frame = Some(text.clone()),
             },
             FailureLineText::Reason(text) => {
-                if let Some(crash) = self.all.last_mut().filter(|last| last.is_crash()) {
+                // Between them another process may have printed its own.
+                let last = self.all.last_mut().filter(|last| last.is_crash());
+                if let Some(crash) = last.filter(|last| last.line.at.line + 1 == line.at.line) {
                     crash.reason.get_or_insert_with(|| text.clone());
                 }
             }

@@ -55,7 +55,7 @@ impl UnjudgedReason {
         match self {
             UnjudgedReason::Unnamed | UnjudgedReason::Few(..) | UnjudgedReason::Several(..) => {
                 Some(
-                    "give the log from its beginning: its INIT lines name the members of each communicator",
+                    "give the log from its beginning, with INIT lines (NCCL_DEBUG_SUBSYS=INIT,COLL): they name the members",
                 )
             }
             UnjudgedReason::Missing => Some("give the logs of all ranks"),
