@@ -77,8 +77,8 @@ pub(super) const SPOOL_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 /// Without new bytes or files for this time, files that are copied into a folder are there: two polls.
 pub(super) const COPY_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long steps that came at once wait for the calls of all ranks.
-pub(super) const MAX_BURST_WAIT: Duration = Duration::from_secs(1);
+/// How long steps that came at once wait for the calls of all ranks, while files still grow: a copy of 64 takes a second.
+pub(super) const MAX_BURST_WAIT: Duration = Duration::from_secs(3);
 
 /// The logs are counted again after this many times the time that it took: a twentieth of a core.
 pub(super) const MIN_COUNT_PAUSE_FACTOR: u32 = 20;
