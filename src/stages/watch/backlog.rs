@@ -55,16 +55,16 @@ impl Backlog {
         self.is_open && (is_quiet || self.ends.is_some_and(|ends| now >= ends))
     }
 
-    /// Holds the events of a round, or gives them back. Of several steps in a round of several logs (`are_many`), the
-    /// calls are not apart by their places; to count all logs again must not cost much.
+    /// Holds the events of a round, or gives them back. Logs that came with several steps (`has_copies`) were not written
+    /// while they were watched; to count all logs again must not cost much.
     pub(super) fn pass_events(
         &mut self,
         mut events: Vec<WatchEvent>,
-        are_many: bool,
+        has_copies: bool,
         now: Instant,
     ) -> Vec<WatchEvent> {
         let is_cheap = |(at, took)| now - at >= took * MIN_COUNT_PAUSE_FACTOR;
-        let is_burst = are_many && events.iter().filter(is_step).count() > 1;
+        let is_burst = has_copies && events.iter().filter(is_step).count() > 1;
         if is_burst && !self.is_open && self.counted.is_none_or(is_cheap) {
             (self.is_open, self.quiet, self.ends) = (true, None, Some(now + MAX_BURST_WAIT));
         }

@@ -221,11 +221,11 @@ pub fn run_watch(
     loop {
         let inputs = watch.count_inputs();
         let (any, events) = listener.read_round(follow, &mut watch, &mut log)?;
-        let (are_many, now) = (
-            watch.count_inputs() > 1 && !follow.has_pipe(),
+        let (has_copies, now) = (
+            watch.count_inputs() > inputs.max(1) && !follow.has_pipe(),
             Instant::now(),
         );
-        listener.tell_events(&backlog.pass_events(events, are_many, now))?;
+        listener.tell_events(&backlog.pass_events(events, has_copies, now))?;
         let has_new =
             watch.count_inputs() > inputs || backlog.is_open && !any && follow.find_new_files()?;
         if backlog.is_complete(!any, has_new, now) {
