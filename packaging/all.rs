@@ -282,6 +282,8 @@ fn print_page(cli: Cli) -> anyhow::Result<Exit> {
         against: &[],
         whole: false,
         options: &run.options,
+        filter: &run.filter,
+        filter_against: &run.filter,
     };
     let page = page::gather_page(order, &mut run.report, &run.bar)?;
     drop(copies);

@@ -31,7 +31,10 @@ fuzz_target!(|data: &[u8]| {
     let work = Work::default();
     let origins = [work.file("x.log", &log)];
     let options = options(1, true);
+    let all = nccl_pipe::filter::CallFilter::default();
     let order = PageOrder {
+        filter: &all,
+        filter_against: &all,
         origins: &origins,
         against: &[],
         whole: true,

@@ -4,7 +4,7 @@ use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{
-    AroundArgs, FileArgs, InputArgs, OrderArgs, ProgramRun, RowFormat, StepLineArgs,
+    AroundArgs, FileArgs, FilterArgs, InputArgs, OrderArgs, ProgramRun, RowFormat, StepLineArgs,
 };
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::report::Report;
@@ -59,6 +59,9 @@ use std::process::ExitCode;
 /// syslog: Xid errors of GPUs, the out-of-memory killer, links, PCIe, memory), nvidia-smi -q and dcgmi. Messages alone
 /// are an answer too.
 ///
+/// A filter (--op, --rank, --comm, --host, --where) chooses the findings that are shown, by their process and the call of
+/// their first line. All calls are judged, and the answer and the exit code are those of the job.
+///
 /// Rows (--format csv, jsonl, table) have severity (error, warning, note), finding (a stable
 /// word), says (the finding as a sentence), host, pid, rank, comm_id and seq as in the call
 /// table, step (that the line is in), sure (the confidence: high, medium, low), why, advice, and the first line that shows it:
@@ -71,6 +74,8 @@ pub(crate) struct Cli {
     input: InputArgs,
     #[command(flatten)]
     lines: StepLineArgs,
+    #[command(flatten)]
+    filter: FilterArgs,
     /// Check conditions, for scripts: net=ib,gdr=on,mismatch=0
     ///
     /// Conditions: net=ib, gdr=on, nvls=used, versions=1, nodes=16, mismatch=0, warn=0,
@@ -163,11 +168,15 @@ pub(crate) fn main() -> ExitCode {
         }
         let steps = std::mem::take(&mut cli.lines).into();
         let mut run = ProgramRun::new("nccl-check", &cli.input, &steps)?;
+        let filter = cli.filter.build_filter()?;
+        run.set_filter(filter, &cli.input)?;
         let now = match cli.running {
             true => JobLiveness::Running,
             false => JobLiveness::Unknown,
         };
-        let checked = check::check(&run.origins, &run.options, now, &mut run.report, &run.bar)?;
+        let mut checked = check::check(&run.origins, &run.options, now, &mut run.report, &run.bar)?;
+        checked.filter = std::mem::take(&mut run.filter);
+        checked.report_shown(&run.report);
         let expected = Expectations::join_lists(&cli.expect);
         let expected = expected.map(|expect| answer_all(&expect, &checked.facts));
         write_findings(&cli, &checked, expected.as_deref(), &run.report)?;

@@ -3,7 +3,7 @@
 use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
 use nccl_pipe::program::cli::{
-    self, AroundArgs, FileArgs, InputArgs, ProgramRun, RowFormat, StepLineArgs,
+    self, AroundArgs, FileArgs, FilterArgs, InputArgs, ProgramRun, RowFormat, StepLineArgs,
 };
 use nccl_pipe::stages::page::{self, PageOrder, ReportPage, html, json, markdown, summary, text};
 use std::io::{self, IsTerminal, Write};
@@ -21,6 +21,9 @@ use std::process::ExitCode;
 /// nccl-check, nccl-timing, nccl-ops, nccl-hist, nccl-communicators, nccl-net, nccl-tuning, nccl-overlap,
 /// nccl-skew. Where an input lacks something, the page names it.
 ///
+/// A filter concerns the tables that count calls. Faults are judged by all calls: a missing call of a rank shows only
+/// beside those of the other ranks.
+///
 /// A step is called long if it took 1.5 times the median of all steps, or more.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-report", version, after_long_help = AFTER)]
@@ -33,6 +36,8 @@ pub(crate) struct Cli {
     input: InputArgs,
     #[command(flatten)]
     lines: StepLineArgs,
+    #[command(flatten)]
+    filter: FilterArgs,
     #[command(flatten)]
     file: FileArgs,
     /// Another run of the job: what changed from it to this one is part of the page, as nccl-diff has it
@@ -127,6 +132,7 @@ pub(crate) fn main() -> ExitCode {
         }
         cli.file.redirect()?;
         let steps = cli.lines.into();
+        let filter = cli.filter.build_filter()?;
         let mut run = ProgramRun::new("nccl-report", &cli.input, &steps)?;
         let against = match &cli.against {
             None => Vec::new(),
@@ -134,11 +140,18 @@ pub(crate) fn main() -> ExitCode {
         };
         // The inputs are read more than once.
         let copies = run.copy_pipes_to_files()?;
+        run.set_filter(filter, &cli.input)?;
+        run.filter.note_prefix = "tables of calls: ";
+        let mut filter_against = run.filter.clone();
+        run.set_filter_ranks(&mut filter_against, &against);
+        filter_against.note_prefix = "the run before: ";
         let order = PageOrder {
             origins: &run.origins,
             against: &against,
             whole: matches!(shape, ReportFormat::Html | ReportFormat::Json),
             options: &run.options,
+            filter: &run.filter,
+            filter_against: &filter_against,
         };
         let page = page::gather_page(order, &mut run.report, &run.bar)?;
         drop(copies);

@@ -1,13 +1,15 @@
 //! Filters counted calls: keys distinguish the columns that the filter needs as well, the filter decides
 //! once for each key and step, and what passes is added up by the wanted keys.
 
-use crate::count::calls::CountedCalls;
+use crate::count::calls::{self, CountedCalls, Progress};
 use crate::count::cells::{CellGatherer, CountedStep};
 use crate::count::tally::{self, CallKey, SizeKey};
 use crate::error::{Error, Result};
 use crate::filter::{CallFilter, FilterPart};
 use crate::log::timeline::StepKey;
 use crate::output::table::{COLUMNS, Column, Row};
+use crate::report::Report;
+use crate::source::InputName;
 
 /// A filter of counted calls.
 #[derive(Debug)]
@@ -106,6 +108,25 @@ impl<'f> CountFilter<'f> {
         let coarse = self.wanted.coarsen_key_of(&self.finer, key, kind);
         (step.filter(|_| self.wanted.steps), coarse)
     }
+}
+
+/// Counts the calls of `origins` that pass `filter`, as `wanted` distinguishes them; a note has how many do.
+///
+/// # Errors
+/// As [`calls::count_calls`]; a column differs from call to call and is not counted.
+pub fn count_passing_calls(
+    origins: &[InputName],
+    read: &calls::Options,
+    wanted: &tally::Options,
+    filter: &CallFilter,
+    report: &mut Report,
+    progress: &dyn Progress,
+) -> Result<CountedCalls> {
+    let by_filter = CountFilter::new(filter, wanted)?;
+    let all = calls::count_calls(origins, read, by_filter.tally(), report, progress)?;
+    let (kept, part) = by_filter.keep_calls(all);
+    part.report(filter, report);
+    Ok(kept)
 }
 
 /// Gives calls to `passes` as a row of the call table.

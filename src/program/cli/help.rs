@@ -84,6 +84,9 @@ fn match_args(command: &Command) -> anyhow::Result<Option<ArgMatches>> {
     Ok(Some(matches))
 }
 
+/// The options of a filter of calls.
+const FILTER_OPTIONS: [&str; 5] = ["op", "rank", "comm", "host", "where"];
+
 /// Leaves out a tip that names another option than the one that was probably meant, such as `--output` for `--op`, and the
 /// one to name it as a file.
 fn drop_distant_tip(mut error: clap::Error, command: &Command) -> clap::Error {
@@ -96,6 +99,7 @@ fn drop_distant_tip(mut error: clap::Error, command: &Command) -> clap::Error {
         text(ContextKind::SuggestedArg),
     );
     let is_distant = !(tip.is_empty() || tip.starts_with(given) || are_typos(given, tip));
+    let is_filter = FILTER_OPTIONS.iter().any(|name| name.as_bytes() == given);
     if error.kind() == ErrorKind::UnknownArgument {
         error.remove(ContextKind::Suggested);
     }
@@ -103,6 +107,14 @@ fn drop_distant_tip(mut error: clap::Error, command: &Command) -> clap::Error {
         let usage = ContextValue::StyledStr(command.clone().render_usage());
         error.remove(ContextKind::SuggestedArg);
         error.insert(ContextKind::Usage, usage);
+    }
+    if is_filter && error.kind() == ErrorKind::UnknownArgument {
+        let tip = format!(
+            "{} has no filter of calls; this counts some of them: nccl-ops --by step --op AllReduce",
+            command.get_name()
+        );
+        let tips = ContextValue::StyledStrs(vec![tip.into()]);
+        error.insert(ContextKind::Suggested, tips);
     }
     error
 }

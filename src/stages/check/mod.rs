@@ -43,6 +43,7 @@ mod words;
 
 use crate::count::calls::{Options, Progress};
 use crate::error::Result;
+use crate::filter::CallFilter;
 use crate::formats::open::{self, RecorderKind};
 use crate::report::Report;
 use crate::source::{Input, InputName};
@@ -86,6 +87,8 @@ pub struct CheckSummary {
     pub unjudged: Vec<UnjudgedComms>,
     /// What the end of the log shows if the job still runs, and only then.
     pub if_running: Option<String>,
+    /// Which findings are shown; all are judged.
+    pub filter: CallFilter,
 }
 
 impl CheckSummary {
@@ -409,6 +412,7 @@ fn summarize_check(
         findings,
         inputs: logs.chain(recorded).collect(),
         if_running: None,
+        filter: CallFilter::default(),
     }
 }
 

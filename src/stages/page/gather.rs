@@ -3,7 +3,8 @@
 use super::inputs::PageInputs;
 use super::sections::{PageSections, SectionNeed};
 use super::{PageSection, ReportPage, SectionRows, next};
-use crate::count::calls::{self, CountedCalls, Options, Progress};
+use crate::count::calls::{CountedCalls, Options, Progress};
+use crate::count::filtered::{CountFilter, count_passing_calls};
 use crate::count::groups::GroupBy;
 use crate::count::tally;
 use crate::error::{Error, Result};
@@ -33,17 +34,23 @@ pub struct PageOrder<'a> {
     pub whole: bool,
     /// How inputs are read.
     pub options: &'a Options,
+    /// The calls of the tables that count calls. What is wrong is judged by all calls.
+    pub filter: &'a CallFilter,
+    /// Those of the other run.
+    pub filter_against: &'a CallFilter,
 }
 
 /// Makes a page.
 ///
 /// # Errors
-/// An input that was named has nothing for the page, or cannot be read; damage under `--strict`.
+/// An input that was named has nothing for the page, or cannot be read; damage under `--strict`; the filter needs a
+/// column that is not counted.
 pub fn gather_page(
     order: PageOrder<'_>,
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<ReportPage> {
+    CountFilter::new(order.filter, &tally_options())?;
     report.keep_messages();
     report.expect_sources_apart();
     let inputs = PageInputs::sort_inputs(order.origins, order.options.source, report)?;
@@ -194,7 +201,8 @@ impl PageGatherer<'_> {
             false => tally_options(),
         };
         let report = &mut *self.sections.report;
-        let first = calls::count_calls(inputs, options, &tally, report, self.progress);
+        let filter = self.order.filter;
+        let first = count_passing_calls(inputs, options, &tally, filter, report, self.progress);
         let possible = SectionNeed::Possible;
         let first = match self.sections.keep_reason(possible, first)? {
             Ok(first) => first,
@@ -208,7 +216,7 @@ impl PageGatherer<'_> {
         }
         let mut own = Report::of_section();
         let tally = tally_options();
-        let all = calls::count_calls(inputs, options, &tally, &mut own, &HiddenProgress);
+        let all = count_passing_calls(inputs, options, &tally, filter, &mut own, &HiddenProgress);
         self.sections
             .report
             .absorb(PageSection::Operations.key(), &own);
@@ -230,10 +238,11 @@ impl PageGatherer<'_> {
             time: true,
             ..ops::Options::default()
         };
-        let (inputs, options) = (&self.inputs.timed, self.order.options);
+        let (inputs, order) = (&self.inputs.timed, self.order);
         let run = |report: &mut Report| {
-            let tally = times.tally();
-            let calls = calls::count_calls(inputs, options, &tally, report, &HiddenProgress)?;
+            let (tally, hidden) = (times.tally(), &HiddenProgress);
+            let (options, filter) = (order.options, order.filter);
+            let calls = count_passing_calls(inputs, options, &tally, filter, report, hidden)?;
             timed::report_untimed_calls(&calls, report)?;
             let sheet = ops::ops_times_sheet(&calls, &times);
             Ok(SectionRows::Kept(sheet.to_grid()))
@@ -277,15 +286,17 @@ impl PageGatherer<'_> {
                 let beside = self.inputs.timelines.iter().filter(is_new).cloned();
                 let beside = beside.collect();
                 origins.extend(self.inputs.accessed.iter().cloned());
-                let options = self.order.options;
+                let PageOrder {
+                    options, filter, ..
+                } = self.order;
                 let run = |report: &mut Report| {
                     let of = matrix::Options {
                         copies_of: beside,
                         ..matrix::Options::default()
                     };
-                    let all = CallFilter::default();
+                    let hidden = &HiddenProgress;
                     let matrix =
-                        matrix::read_matrix(&origins, options, &of, &all, report, &HiddenProgress);
+                        matrix::read_matrix(&origins, options, &of, filter, report, hidden);
                     matrix.map(SectionRows::Pairs)
                 };
                 self.sections.run_stage(of, possible, empty, run)?;
@@ -305,9 +316,14 @@ impl PageGatherer<'_> {
     ) -> Result<()> {
         let (of, possible) = (PageSection::Skew, SectionNeed::Possible);
         let empty = "no call is one of several ranks";
-        let options = self.order.options;
+        let PageOrder {
+            options, filter, ..
+        } = self.order;
         let read = |origins: &[InputName], report: &mut Report| {
-            let of = skew::Options::default();
+            let of = skew::Options {
+                filter: filter.clone(),
+                ..skew::Options::default()
+            };
             let grid = skew::read_skew(origins, options, &of, report, &HiddenProgress);
             grid.map(SectionRows::Kept)
         };
@@ -341,6 +357,8 @@ impl PageGatherer<'_> {
             origins,
             against,
             options,
+            filter,
+            filter_against,
             ..
         } = self.order;
         if against.is_empty() {
@@ -348,10 +366,10 @@ impl PageGatherer<'_> {
         }
         let of = PageSection::Changes;
         let run = |report: &mut Report| {
-            let all = CallFilter::default();
-            let before =
-                diff::run::read_run(against, options, None, &all, report, &HiddenProgress)?;
-            let now = diff::run::read_run(origins, options, None, &all, report, &HiddenProgress)?;
+            let mut read = |run, filter| {
+                diff::run::read_run(run, options, None, filter, report, &HiddenProgress)
+            };
+            let (before, now) = (read(against, filter_against)?, read(origins, filter)?);
             let changes = diff::diff_runs(&before, &now, &diff::Options::default(), report).rows;
             Ok(SectionRows::Kept(diff::row::build_grid(&changes)))
         };

@@ -91,9 +91,13 @@ impl PageGatherer<'_> {
     fn take_walked(&mut self, is_stamped: bool, mut seen: CheckGathered) -> Result<WalkedFacts> {
         let mut walked = WalkedFacts {
             is_stamped,
-            late: seen.late.take().map(|late| (late, seen.late_report)),
             ..WalkedFacts::default()
         };
+        // The walk counts all calls.
+        if !self.order.filter.is_empty() {
+            return Ok(walked);
+        }
+        walked.late = seen.late.take().map(|late| (late, seen.late_report));
         let Some(counted) = seen.counted.take() else {
             return Ok(walked);
         };

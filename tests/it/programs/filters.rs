@@ -181,3 +181,84 @@ fn a_tip_names_an_option_that_is_alike() {
         .ends(2)
         .says(&["similar argument exists: '--output'"]);
 }
+
+#[test]
+fn the_tables_of_a_page_are_those_of_the_programs_with_the_filter() {
+    let (log, broken) = (job(8, 4, 2), ["--fault", "skip"]);
+    let args: Vec<&str> = "--ranks 8 --tp 4 --steps 6".split(' ').collect();
+    let hung = run("nccl-synth", &[&args[..], &broken].concat()).ends(0);
+    for text in [log, hung.text()] {
+        for filter in [
+            ["--where", "op = AllReduce and bytes > 8"],
+            ["--rank", "1-2"],
+        ] {
+            let page = |args: &[&str]| -> serde_json::Value {
+                let out = feed(
+                    "nccl-report",
+                    &[args, &["--format", "json"]].concat(),
+                    text.as_str(),
+                );
+                serde_json::from_slice(&out.stdout).unwrap()
+            };
+            let (all, some) = (page(&[]), page(&filter));
+            // What is wrong is judged by all calls.
+            for key in ["answer", "findings", "judged"] {
+                assert!(!all[key].is_null());
+                assert_eq!(all[key], some[key], "{key} {filter:?}");
+            }
+            for (key, program, more) in [
+                ("operations", "nccl-ops", &[][..]),
+                ("sizes", "nccl-hist", &[]),
+                ("step_calls", "nccl-ops", &["--by", "step"]),
+            ] {
+                let args = [&filter[..], more, &["-q", "--format", "jsonl"]].concat();
+                let counted = feed(program, &args, text.as_str()).ends(0).text();
+                let rows: Vec<serde_json::Value> = counted
+                    .lines()
+                    .map(|line| serde_json::from_str(line).unwrap())
+                    .collect();
+                assert!(!rows.is_empty(), "{program} {filter:?}");
+                assert_eq!(some[key], serde_json::Value::from(rows), "{key} {filter:?}");
+                assert_ne!(some[key], all[key], "{key} {filter:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nccl_check_shows_the_findings_of_a_filter_and_judges_all_calls() {
+    let args: Vec<&str> = "--ranks 16 --tp 4 --fault stall --seed 3"
+        .split(' ')
+        .collect();
+    let log = run("nccl-synth", &args).text();
+    let all = Csv::of(&feed("nccl-check", &[], log.as_str()).ends(1));
+    let rank = all.get(&all.rows[0], "global_rank").to_owned();
+    let other = if rank == "3" { "4" } else { "3" };
+    let shown = feed("nccl-check", &["--rank", &rank], log.as_str()).ends(1);
+    let kept = Csv::of(&shown).rows;
+    assert!(!kept.is_empty() && kept.len() < all.rows.len());
+    assert!(kept.iter().all(|row| all.rows.contains(row)));
+    let said = format!(
+        "the filter shows {} of {} findings; all calls were judged",
+        kept.len(),
+        all.rows.len()
+    );
+    shown.says(&[&said]);
+    // The answer and the exit code stay those of the job.
+    let text = |args: &[&str]| feed("nccl-check", args, log.as_str()).ends(1).text();
+    let none = text(&["--format", "text", "--rank", other]);
+    let first = |text: &str| text.lines().next().map(str::to_owned);
+    assert_eq!(first(&none), first(&text(&["--format", "text"])));
+    assert!(!none.contains("[rank_behind]"), "{none}");
+}
+
+#[test]
+fn programs_without_a_filter_name_one_that_has_it() {
+    for program in ["nccl-watch", "nccl-steps", "nccl-timing"] {
+        run(program, &["--op", "AllReduce", "x.log"])
+            .ends(2)
+            .says(&[&format!(
+                "tip: {program} has no filter of calls; this counts some of them: nccl-ops"
+            )]);
+    }
+}

@@ -55,7 +55,7 @@ pub fn write_junit(
             case.write(&mut cases);
         }
         None => {
-            for finding in &checked.findings {
+            for finding in checked.shown_findings() {
                 all += 1;
                 let kind = match finding.severity {
                     Severity::Note => None,
@@ -153,7 +153,7 @@ pub fn write_github(checked: &CheckSummary, expected: Option<&[ExpectAnswer]>) -
             escape_github_data(says.trim_end())
         );
     }
-    let findings = checked.findings.iter().filter(|_| expected.is_none());
+    let findings = checked.shown_findings().filter(|_| expected.is_none());
     for finding in findings {
         let level = match finding.severity {
             Severity::Error => "error",
@@ -218,7 +218,7 @@ pub fn write_prometheus(
         metrics.add_sample(name, &labels, value);
     };
     let mut by: BTreeMap<(&str, &str), u64> = BTreeMap::new();
-    for finding in &checked.findings {
+    for finding in checked.shown_findings() {
         *by.entry((finding.severity.name(), finding.kind.id()))
             .or_default() += 1;
     }
@@ -230,7 +230,7 @@ pub fn write_prometheus(
     }
     metrics.begin_metric("severity", "gauge", "Findings of each severity.");
     for severity in [Severity::Error, Severity::Warning, Severity::Note] {
-        let those = checked.findings.iter().filter(|f| f.severity == severity);
+        let those = checked.shown_findings().filter(|f| f.severity == severity);
         let of = [("severity", severity.name())];
         sample(&mut metrics, "severity", &of, those.count() as u64);
     }

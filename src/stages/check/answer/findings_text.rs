@@ -40,7 +40,7 @@ pub fn write_findings_text(
     }
     write_answer(checked, out)?;
     let top = shown.top.unwrap_or(usize::MAX);
-    let kept = checked.findings.iter().take(top);
+    let kept = checked.shown_findings().take(top);
     let kept: Vec<&Finding> = kept
         .filter(|f| !(shown.quiet && f.severity == Severity::Note))
         .collect();

@@ -11,5 +11,6 @@ pub mod findings_text;
 pub(crate) mod headline;
 pub mod judged;
 mod line_kinds;
+mod shown;
 pub(super) mod summary;
 pub mod table;
