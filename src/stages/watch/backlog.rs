@@ -1,7 +1,8 @@
-//! Steps of logs that were there before the watch began.
+//! Steps that wait for the calls of all ranks, where these are in several logs.
 //!
-//! Such logs are read one after another, so the calls since the step line before are those of the one log
-//! that has the lines. Once all are read, the count of nccl-ops gives each step the calls of all ranks.
+//! Logs are read one after another, and they grow so. Steps wait until nothing more comes, a second at most. Of logs that
+//! were there before the watch began, or that are copied into its folder, whole steps are read from one log before the
+//! next: once all are read, the count of nccl-ops gives each step the calls of all ranks.
 
 use super::calls::{CallsByOp, OpCallTotals};
 use super::{JobWatch, WatchEvent};
@@ -12,7 +13,9 @@ use crate::log::timeline::StepKey;
 use crate::report::Report;
 use crate::report::progress::ByteProgressBar;
 use crate::source::InputName;
-use crate::stages::watch::limits::{COPY_PAUSE, MAX_BURST_WAIT, MIN_COUNT_PAUSE_FACTOR};
+use crate::stages::watch::limits::{
+    COPY_PAUSE, MAX_BURST_WAIT, MAX_STEP_WAIT, MIN_COUNT_PAUSE_FACTOR,
+};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -22,6 +25,8 @@ use std::time::{Duration, Instant};
 pub(super) struct Backlog {
     /// Events wait.
     pub(super) is_open: bool,
+    /// All logs are to be counted.
+    recounts: bool,
     events: Vec<WatchEvent>,
     /// Since when nothing new came: files may be copied one after another.
     quiet: Option<Instant>,
@@ -40,13 +45,14 @@ impl Backlog {
     pub(super) fn new(is_open: bool) -> Backlog {
         Backlog {
             is_open,
+            recounts: is_open,
             ..Backlog::default()
         }
     }
 
     /// Notes whether a round had nothing, or new files. Returns true where events wait no more.
     pub(super) fn is_complete(&mut self, is_quiet: bool, has_new: bool, now: Instant) -> bool {
-        if has_new {
+        if has_new || !is_quiet && !self.recounts {
             self.quiet = None;
         } else if is_quiet {
             self.quiet.get_or_insert(now);
@@ -55,18 +61,23 @@ impl Backlog {
         self.is_open && (is_quiet || self.ends.is_some_and(|ends| now >= ends))
     }
 
-    /// Holds the events of a round, or gives them back. Logs that came with several steps (`has_copies`) were not written
-    /// while they were watched; to count all logs again must not cost much.
+    /// Holds the events of a round, or gives them back. Steps of a job with several logs wait (`are_many`). Logs that came
+    /// with several steps (`has_copies`) were not written while they were watched; to count all logs again must not
+    /// cost much.
     pub(super) fn pass_events(
         &mut self,
         mut events: Vec<WatchEvent>,
+        are_many: bool,
         has_copies: bool,
         now: Instant,
     ) -> Vec<WatchEvent> {
+        let steps = events.iter().filter(is_step).count();
+        if are_many && steps > 0 && !self.is_open {
+            (self.is_open, self.quiet, self.ends) = (true, None, Some(now + MAX_STEP_WAIT));
+        }
         let is_cheap = |(at, took)| now - at >= took * MIN_COUNT_PAUSE_FACTOR;
-        let is_burst = has_copies && events.iter().filter(is_step).count() > 1;
-        if is_burst && !self.is_open && self.counted.is_none_or(is_cheap) {
-            (self.is_open, self.quiet, self.ends) = (true, None, Some(now + MAX_BURST_WAIT));
+        if has_copies && steps > 1 && !self.recounts && self.counted.is_none_or(is_cheap) {
+            (self.recounts, self.ends) = (true, Some(now + MAX_BURST_WAIT));
         }
         if self.is_open {
             self.events.append(&mut events);
@@ -76,18 +87,20 @@ impl Backlog {
 
     /// The held events, each step with the calls of all ranks. If `paths` cannot be counted, steps keep the
     /// calls since the step line before.
-    pub(super) fn take_recounted(
+    pub(super) fn take_complete(
         &mut self,
         watch: &mut JobWatch<'_>,
-        paths: Vec<PathBuf>,
+        paths: impl FnOnce() -> Vec<PathBuf>,
         read: &Read,
     ) -> Vec<WatchEvent> {
         self.is_open = false;
         let began = Instant::now();
         let mut events = std::mem::take(&mut self.events);
-        if !events.iter().any(|event| is_step(&event)) {
+        watch.finish_round(&mut events);
+        if !std::mem::take(&mut self.recounts) || !events.iter().any(|event| is_step(&event)) {
             return events;
         }
+        let paths = paths();
         if let Some(mut counted) = count_calls_by_step(paths, read) {
             for event in &mut events {
                 if let WatchEvent::Step(ended) = event {

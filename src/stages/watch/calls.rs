@@ -41,6 +41,20 @@ impl OpCallTotals {
     }
 }
 
+impl OpCallTotals {
+    /// The share `at` of `parts` that differ by one call at most.
+    fn share(self, at: u64, parts: u64) -> OpCallTotals {
+        let until = |sum: u128, part| sum.saturating_mul(u128::from(part)) / u128::from(parts);
+        let own = |sum: u128| until(sum, at + 1) - until(sum, at);
+        let count = |sum: u64| own(sum.into()) as u64;
+        OpCallTotals {
+            calls: count(self.calls),
+            bytes: own(self.bytes),
+            unsized_calls: count(self.unsized_calls),
+        }
+    }
+}
+
 /// Calls by operation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CallsByOp(BTreeMap<Box<[u8]>, OpCallTotals>);
@@ -57,6 +71,15 @@ impl CallsByOp {
         for (op, made) in &other.0 {
             self.add_totals(op, *made);
         }
+    }
+
+    /// The share `at` of `parts` that are as equal as they can be.
+    pub(super) fn share(&self, at: u64, parts: u64) -> CallsByOp {
+        let mut own = CallsByOp::default();
+        for (op, made) in &self.0 {
+            own.add_totals(op, made.share(at, parts));
+        }
+        own
     }
 
     /// Returns the totals of all operations.

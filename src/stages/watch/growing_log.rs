@@ -18,6 +18,13 @@ pub struct StepEvent {
     pub calls: CallsByOp,
 }
 
+impl StepEvent {
+    /// Segment and step.
+    pub(super) fn number(&self) -> (u32, u64) {
+        (self.step.segment, self.step.step)
+    }
+}
+
 /// The contents of new lines.
 #[derive(Debug, Default)]
 pub(super) struct GrowthNews {

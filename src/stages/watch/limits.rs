@@ -77,6 +77,10 @@ pub(super) const SPOOL_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 /// Without new bytes or files for this time, files that are copied into a folder are there: two polls.
 pub(super) const COPY_PAUSE: Duration = Duration::from_millis(100);
 
+/// How long steps wait for the calls of all ranks at most: a step of a large job may be shorter than the time in which
+/// its files grow.
+pub(super) const MAX_STEP_WAIT: Duration = Duration::from_secs(1);
+
 /// How long steps that came at once wait for the calls of all ranks, while files still grow: a copy of 64 takes a second.
 pub(super) const MAX_BURST_WAIT: Duration = Duration::from_secs(3);
 

@@ -63,9 +63,11 @@ pub struct JobWatch<'o> {
     came: Option<Instant>,
     /// Calls since that line.
     since: CallsByOp,
-    /// The input with the last step line of this round, and what inputs called that were read after it in the round:
-    /// most of that was written before the line.
-    late: Option<(usize, CallsByOp)>,
+    /// Calls of this round in inputs without a new step line: most of them were written before the lines of the
+    /// others.
+    others: CallsByOp,
+    /// Calls of this round before a line that another input had first, by segment and step.
+    late: Vec<((u32, u64), CallsByOp)>,
     /// All calls.
     all: CallsByOp,
     /// Collectives by communicator and rank.
@@ -97,7 +99,8 @@ impl<'o> JobWatch<'o> {
             last: None,
             came: None,
             since: CallsByOp::default(),
-            late: None,
+            others: CallsByOp::default(),
+            late: Vec::new(),
             all: CallsByOp::default(),
             ranks: CollectiveCounts::default(),
             known: KnownComms::new(),
@@ -136,21 +139,29 @@ impl<'o> JobWatch<'o> {
             steps: &self.timeline,
         };
         let news = self.logs[grown.input].read_growth(grown.bytes, grown.anew, options);
-        self.take_news(grown.input, news, now)
+        self.take_news(news, now)
     }
 
-    /// Ends a round in which each input was read once. `events` are its events.
+    /// Ends a round in which each input was read once. `events` are its events; its steps share the calls of inputs
+    /// that have no line to divide them.
     pub fn finish_round(&mut self, events: &mut [WatchEvent]) {
-        let Some((_, late)) = self.late.take() else {
-            return;
-        };
-        let steps = events.iter_mut().rev().find_map(|event| match event {
+        let steps = events.iter_mut().filter_map(|event| match event {
             WatchEvent::Step(ended) => Some(ended),
             _ => None,
         });
-        steps
-            .map_or(&mut self.since, |ended| &mut ended.calls)
-            .add_calls(&late);
+        let mut steps: Vec<&mut StepEvent> = steps.collect();
+        for (number, calls) in std::mem::take(&mut self.late) {
+            let own = steps.iter_mut().find(|of| of.number() == number);
+            own.map_or(&mut self.since, |of| &mut of.calls)
+                .add_calls(&calls);
+        }
+        let others = std::mem::take(&mut self.others);
+        match steps.len() as u64 {
+            0 => self.since.add_calls(&others),
+            parts => (0..)
+                .zip(steps)
+                .for_each(|(at, step)| step.calls.add_calls(&others.share(at, parts))),
+        }
     }
 
     /// Reads the last lines of the inputs, which have no line end.
@@ -164,23 +175,18 @@ impl<'o> JobWatch<'o> {
             .iter_mut()
             .map(|log| log.read_last_line(options))
             .collect();
-        let events = (0..)
-            .zip(news)
-            .map(|(input, news)| self.take_news(input, news, now));
+        let events = news.into_iter().map(|news| self.take_news(news, now));
         let mut events = events.collect::<Vec<_>>().concat();
         self.finish_round(&mut events);
         events
     }
 
-    fn take_news(&mut self, input: usize, news: GrowthNews, now: Instant) -> Vec<WatchEvent> {
+    fn take_news(&mut self, news: GrowthNews, now: Instant) -> Vec<WatchEvent> {
         let mut events = Vec::new();
         // While a job is set up, any line shows that it moves. Lines after a stall may be the launcher's.
         let is_set_up = self.all.total().calls == 0 && self.steps == 0 && !self.pace.is_stalled();
         // Each rank may print a step's line, and the rest of an old one may come late.
-        let is_new = |ended: &StepEvent| {
-            let number = (ended.step.segment, ended.step.step);
-            self.last.is_none_or(|last| number > last)
-        };
+        let is_new = |ended: &StepEvent| self.last.is_none_or(|last| ended.number() > last);
         let moves = news.has_calls || news.ended.iter().any(is_new);
         if moves {
             self.pace.note_first_call();
@@ -199,14 +205,14 @@ impl<'o> JobWatch<'o> {
         }
         let has_line = !news.ended.is_empty();
         for ended in news.ended {
-            self.calls_of_step(input).add_calls(&ended.calls);
             self.all.add_calls(&ended.calls);
-            let number = (ended.step.segment, ended.step.step);
             // If each rank prints the line, the first counts.
-            if self.last.is_some_and(|last| number <= last) {
+            if self.last.is_some_and(|last| ended.number() <= last) {
+                self.late.push((ended.number(), ended.calls));
                 continue;
             }
-            self.last = Some(number);
+            self.since.add_calls(&ended.calls);
+            self.last = Some(ended.number());
             self.steps += 1;
             let came = self.came.replace(now);
             let by_clock = || came.map(|came| now.saturating_duration_since(came).as_secs_f64());
@@ -215,29 +221,18 @@ impl<'o> JobWatch<'o> {
             if let Some(seconds) = seconds.or_else(by_clock) {
                 self.pace.add_step_time(seconds);
             }
-            let mut calls = std::mem::take(&mut self.since);
-            if let Some((_, late)) = self.late.replace((input, CallsByOp::default())) {
-                calls.add_calls(&late);
-            }
             events.push(WatchEvent::Step(StepEvent {
                 step: ended.step,
-                calls,
+                calls: std::mem::take(&mut self.since),
             }));
         }
-        match has_line {
-            true => self.since.add_calls(&news.calls),
-            false => self.calls_of_step(input).add_calls(&news.calls),
-        }
+        let undivided = match has_line {
+            true => &mut self.since,
+            false => &mut self.others,
+        };
+        undivided.add_calls(&news.calls);
         self.all.add_calls(&news.calls);
         events
-    }
-
-    /// The calls of the step that an input is in: another input may have its line already.
-    fn calls_of_step(&mut self, input: usize) -> &mut CallsByOp {
-        match &mut self.late {
-            Some((of, late)) if *of != input => late,
-            _ => &mut self.since,
-        }
     }
 
     /// Counts a WARN line, and returns its event if it is of a new kind.

@@ -111,7 +111,8 @@ impl OutlivingListener<'_> {
         })
     }
 
-    /// Reads what each input has grown by, once. Returns whether any has, and the events.
+    /// Reads what each input has grown by, once. Returns whether any has, and the events, whose calls are those of
+    /// their own log.
     fn read_round(
         &mut self,
         follow: &mut GrowingFiles,
@@ -128,7 +129,6 @@ impl OutlivingListener<'_> {
             }
             Ok(())
         })?;
-        watch.finish_round(&mut events);
         Ok((any, events))
     }
 
@@ -221,15 +221,18 @@ pub fn run_watch(
     loop {
         let inputs = watch.count_inputs();
         let (any, events) = listener.read_round(follow, &mut watch, &mut log)?;
-        let (has_copies, now) = (
-            watch.count_inputs() > inputs.max(1) && !follow.has_pipe(),
-            Instant::now(),
-        );
-        listener.tell_events(&backlog.pass_events(events, has_copies, now))?;
+        let (known, now) = (watch.count_inputs(), Instant::now());
+        let are_many = known > 1 && !follow.has_pipe();
+        let has_copies = are_many && known > inputs;
+        let mut events = backlog.pass_events(events, are_many, has_copies, now);
+        if !backlog.is_open {
+            watch.finish_round(&mut events);
+        }
+        listener.tell_events(&events)?;
         let has_new =
             watch.count_inputs() > inputs || backlog.is_open && !any && follow.find_new_files()?;
         if backlog.is_complete(!any, has_new, now) {
-            let events = backlog.take_recounted(&mut watch, log.log_paths(follow), read);
+            let events = backlog.take_complete(&mut watch, || log.log_paths(follow), read);
             listener.tell_events(&events)?;
         }
         if !any && follow.is_over() {
