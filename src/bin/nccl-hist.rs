@@ -10,7 +10,7 @@ use nccl_pipe::program::cli::{
     StepArgs, SvgArgs,
 };
 use nccl_pipe::stages::pictures::{self, PictureTable};
-use nccl_pipe::stages::{hist, timed};
+use nccl_pipe::stages::{answers, hist, timed};
 use std::process::ExitCode;
 
 /// Histogram of NCCL calls: calls and bytes for each operation and size bucket
@@ -121,6 +121,7 @@ pub(crate) fn main() -> ExitCode {
         output
             .printer(&run.report)
             .largest_by(LARGEST_BY)
+            .with_answer(answers::answer_sizes)
             .with_jobs(run.options.log.jobs)
             .with_chain(|| hist::hist_chain(&all, &options))
             .after_live_rows(&early)

@@ -96,6 +96,10 @@ pub fn answer_changes(grid: &Grid) -> Option<String> {
 /// The rank with the largest lateness, of nccl-skew's rows.
 pub fn answer_lateness(grid: &Grid) -> Option<String> {
     has_column(grid, "late_calls")?;
+    if name_rows(grid).all(|row| row.cell("late_calls").is_none()) {
+        let unsure = "not judged: the times are not exact enough to show which rank is late";
+        return Some(unsure.to_owned());
+    }
     let late = name_rows(grid).filter(|row| row.number("late_calls") > 0.0);
     let weight = |row: &NamedRow<'_>| row.number("p95_us").max(row.number("late_us"));
     let Some(worst) = late.max_by(|a, b| weight(a).total_cmp(&weight(b))) else {
@@ -138,6 +142,23 @@ pub fn answer_slowest_step(grid: &Grid) -> Option<String> {
         steps.len(),
         slowest.text("time_s"),
         middle.text("time_s"),
+    ))
+}
+
+/// The sizes of most calls and of most bytes, of nccl-hist's rows.
+pub fn answer_sizes(grid: &Grid) -> Option<String> {
+    has_column(grid, "bucket")?;
+    let buckets = group_rows(name_rows(grid), |row| row.text("bucket"));
+    let largest = |column: &str| {
+        let sum = |rows: &[NamedRow<'_>]| rows.iter().map(|row| row.number(column)).sum::<f64>();
+        let sums = buckets.iter().map(|(size, rows)| (size, sum(rows)));
+        let all: f64 = sums.clone().map(|(_, sum)| sum).sum();
+        let (size, most) = sums.max_by(|a, b| a.1.total_cmp(&b.1))?;
+        (all > 0.0).then(|| (all, format!("{:.0} %", 100.0 * most / all), size))
+    };
+    let ((calls, share, size), (_, of_bytes, large)) = (largest("calls")?, largest("total_bytes")?);
+    Some(format!(
+        "{share} of {calls} calls are of {size}; {of_bytes} of the bytes are in calls of {large}"
     ))
 }
 

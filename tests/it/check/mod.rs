@@ -134,7 +134,8 @@ fn a_call_left_out_before_the_rank_went_on_elsewhere_is_named() {
     assert_eq!(csv.get(first, "rank"), truth["comm_rank"].to_string());
     let says = csv.get(first, "says");
     assert!(
-        says.contains("has not made call 14, ") && says.contains(" waits for it; it waits in "),
+        says.contains("has not made call 14, ")
+            && says.contains(" waits for it: a deadlock; it waits in "),
         "{says}"
     );
 }

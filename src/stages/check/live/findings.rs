@@ -200,7 +200,7 @@ impl LiveJudge<'_> {
             None => "; which rank is wrong is unknown",
         };
         let says = format!(
-            "deadlock of {}: {clause}{places}",
+            "{} wait for each other, a deadlock: {clause}{places}",
             list_processes(processes)
         );
         Some(ShownFinding {

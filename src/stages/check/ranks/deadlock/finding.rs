@@ -108,7 +108,7 @@ fn describe_lacking_members(
 ) -> String {
     let many = own.members.len();
     format!(
-        "deadlock: {} {} not made {}, and {} for it; {} in {}, which the others have not made: two \
+        "{} {} not made {}, and {} for it: a deadlock; {} in {}, which the others have not made: two \
          communicators in crossed order, or a call left out",
         names.describe_members(&own.members),
         verb_form(many, "has", "have"),
@@ -126,7 +126,7 @@ fn describe_each_wait(
     names: RankNames<'_>,
 ) -> String {
     format!(
-        "deadlock: {} in {}, while {} in {}: each waits for the other",
+        "{} in {}, while {} in {}: a deadlock, each waits for the other",
         own.describe_wait(names),
         own.describe_collective(names),
         others.describe_wait(names),
