@@ -115,10 +115,11 @@ impl MergedMembers {
     /// Notes that a process uses an address.
     pub fn add_address_use(&mut self, process: u32, comm: u64) {
         let users = self.users.entry(comm).or_default();
+        // Until processes share an address, all users of one have one number. A host's name may have bytes glued to it.
+        let known = users.iter().next().copied();
         if users.insert(process) {
-            // A host's name may have bytes glued to it.
             let pid = |process: u32| self.origins.processes.get(process).pid;
-            self.shares |= users.iter().any(|&user| pid(user) != pid(process));
+            self.shares |= known.is_some_and(|user| pid(user) != pid(process));
             self.using.insert(process);
         }
     }

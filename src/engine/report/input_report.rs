@@ -7,10 +7,16 @@ use crate::error::phrases::count_phrase;
 use crate::source::STDIO_BUFFER_BYTES;
 
 impl Report {
-    /// Adds one input's account and prints the messages about it.
+    /// Adds one input's account and prints the messages about it. Where messages are kept, several stages may read an
+    /// input: it counts once.
     pub fn report_input(&mut self, input: &str, account: &Account) {
-        self.inputs += 1;
-        self.total.add_totals(account);
+        match self.kept.is_none() || self.counted.insert(input.to_owned()) {
+            true => {
+                self.inputs += 1;
+                self.total.add_totals(account);
+            }
+            false => self.damaged |= account.damaged > 0 || account.dropped > 0,
+        }
         self.report_damage(input, account);
         self.report_input_end(input, account);
         if account.overwritten >= 2 {

@@ -19,6 +19,7 @@ use limits::MAX_LISTED_NAMES;
 pub use messages::ReportMessage;
 use messages::{AlikeMessages, KeptMessages};
 use methods::PlacementMethods;
+use rustc_hash::FxHashSet;
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -32,6 +33,8 @@ pub struct Report {
     quiet: bool,
     total: Account,
     inputs: u64,
+    /// Inputs that count, where stages read them one after the other.
+    counted: FxHashSet<String>,
     damaged: bool,
     /// An input is missing or could not be read.
     unread: bool,
@@ -95,6 +98,7 @@ impl Report {
             quiet,
             total: Account::default(),
             inputs: 0,
+            counted: FxHashSet::default(),
             damaged: false,
             unread: false,
             bar: ByteProgressBar::default(),
@@ -447,7 +451,7 @@ impl Report {
     }
 
     fn print_message(&self, severity: &'static str, text: &str) {
-        self.with_kept(|kept| {
+        let is_new = self.with_kept(|kept| {
             let (stage, text) = (None, text.to_owned());
             kept.push(&ReportMessage {
                 stage,
@@ -455,7 +459,7 @@ impl Report {
                 text,
             })
         });
-        if !(self.quiet && severity == "note") {
+        if is_new != Some(false) && !(self.quiet && severity == "note") {
             self.print_line(&format!("{severity}: {text}"));
         }
     }

@@ -4,7 +4,7 @@ use super::coverage::{Answerable, Question, list_questions, rerun_environment, r
 use super::expect::ExpectAnswer;
 use crate::output::render::{Grid, TableCell};
 use crate::stages::check::CheckSummary;
-use crate::stages::check::finding::{Evidence, Finding, LineSpot};
+use crate::stages::check::finding::{Evidence, Finding, Kind, LineSpot, Severity};
 use crate::stages::check::wording::number_and_noun;
 use std::io::{self, Write};
 
@@ -67,7 +67,7 @@ pub fn findings_grid(checked: &CheckSummary) -> Grid {
     };
     Grid {
         columns: columns.map(str::to_owned).to_vec(),
-        rows: checked.findings.iter().map(row).collect(),
+        rows: checked.shown_findings().map(row).collect(),
     }
 }
 
@@ -157,7 +157,15 @@ pub(crate) fn describe_compared(checked: &CheckSummary) -> String {
 
 /// What was not compared, and why.
 fn describe_unjudged(checked: &CheckSummary) -> String {
-    let each = checked.unjudged.iter().map(|of| {
+    // The last calls were judged where a rank is said to have stopped.
+    let is_stop = |f: &Finding| {
+        let stops = [Kind::RankBehind, Kind::RankSilent, Kind::Deadlock];
+        f.severity == Severity::Error && stops.contains(&f.kind)
+    };
+    let is_stopped = checked.findings.iter().any(is_stop);
+    let open = checked.unjudged.iter();
+    let open = open.filter(|of| !(is_stopped && of.is_of_last_calls));
+    let each = open.map(|of| {
         let those = number_and_noun(of.number, "communicator");
         let why = &of.why;
         let were = if of.number == 1 { "was" } else { "were" };

@@ -156,10 +156,9 @@ impl DumpJudge<'_, '_> {
             (false, 2) => "neither made the other's call",
             _ => "none made the call that the next one waits in",
         };
-        let clause = format!("{}; {crossed}", described.join("; "));
+        let says = format!("{}: a deadlock, {crossed}", described.join(", and "));
         let who = programs.ranks_of(&blamed.ranks);
         let rank = who.first().copied().filter(|_| who.len() == 1);
-        let says = format!("deadlock: {clause}");
         let mut why = "by the dumps no order of these calls lets all ranks end them".to_owned();
         if !blamed.is_sure {
             why += "; which side is wrong is unknown";
@@ -172,9 +171,9 @@ impl DumpJudge<'_, '_> {
                 advice: "use the two process groups in one order on all ranks, or look for a call that was left out"
                     .to_owned(),
                 evidence,
-                ..Finding::of_kind(Kind::Deadlock, Confidence::Medium, says)
+                ..Finding::of_kind(Kind::Deadlock, Confidence::Medium, says.clone())
             },
-            clause,
+            clause: says,
         })
     }
 

@@ -2,6 +2,7 @@
 
 use crate::formats::flight::{DumpEntry, FlightCallState, FlightDump, FlightGroup, FlightOp};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// One rank's dump.
 #[derive(Debug)]
@@ -68,7 +69,36 @@ impl DumpedJob {
                 }
             }
         }
+        job.fill_groups();
         job
+    }
+
+    /// Gives groups that no dump lists the ranks that call in them: a dump may have no `pg_config`.
+    fn fill_groups(&mut self) {
+        let mut called: BTreeMap<Arc<str>, BTreeSet<u32>> = BTreeMap::new();
+        for (&rank, left) in &self.ranks {
+            let unlisted = left
+                .dump
+                .entries
+                .iter()
+                .filter(|entry| entry.group.ranks.is_empty());
+            for entry in unlisted {
+                called
+                    .entry(entry.group.name.clone())
+                    .or_default()
+                    .insert(rank);
+            }
+        }
+        for left in self.ranks.values_mut() {
+            let unlisted = left.dump.entries.iter_mut();
+            for entry in unlisted.filter(|entry| entry.group.ranks.is_empty()) {
+                let ranks = called.get(&entry.group.name).into_iter().flatten();
+                entry.group = Arc::new(FlightGroup {
+                    ranks: ranks.copied().collect(),
+                    ..FlightGroup::clone(&entry.group)
+                });
+            }
+        }
     }
 
     /// All ranks that the groups name.

@@ -2,6 +2,7 @@
 
 use super::*;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 /// A call: group, operation with its elements, line of the program, whether it ended.
 type Call<'a> = (&'a str, &'a str, u64, bool);
@@ -124,6 +125,30 @@ fn who_made_another_call_is_named_with_both_lines() {
     );
     let (id, rank, _) = shown(&job(3, |calls| calls[8].1 = "all_reduce/404")).unwrap();
     assert_eq!((id, rank), ("count_mismatch", Some(3)));
+}
+
+/// A dump may have no `pg_config`.
+#[test]
+fn dumps_that_list_no_groups_are_compared_by_who_calls_in_them() {
+    let ranks = job(2, |calls| calls[8].1 = "broadcast/400");
+    let whole = shown(&ranks);
+    let mut dumps = FlightDumps::default();
+    for (rank, calls) in &ranks {
+        let mut dump = dump(*rank, 4, calls);
+        dump.groups.clear();
+        for entry in &mut dump.entries {
+            entry.group = Arc::new(flight::FlightGroup {
+                ranks: Arc::from([]),
+                ..flight::FlightGroup::clone(&entry.group)
+            });
+        }
+        dumps.read.push((dump, true));
+    }
+    let report = Report::new("nccl-check", false, false);
+    let found = dumps.into_finding(0, &report).map(|of| of.finding);
+    let found = found.map(|of| (of.kind.id(), of.about.rank, of.says));
+    assert!(whole.is_some());
+    assert_eq!(found, whole);
 }
 
 #[test]

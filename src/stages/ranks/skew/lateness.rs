@@ -85,6 +85,8 @@ pub(super) struct LatenessByRank {
     pub(super) names: Vec<SkewRankName>,
     /// The resolution of the times, ns, set at the end.
     pub(super) resolution_ns: i64,
+    /// By how many ns the aligned times may be wrong, set at the end.
+    pub(super) error_ns: u64,
     /// Times of the current call's ranks.
     times: Vec<i64>,
 }
@@ -171,7 +173,7 @@ impl LatenessByRank {
             columns: columns.map(str::to_owned).to_vec(),
             rows: named
                 .iter()
-                .map(|(name, rank)| rank.row_of_rank(name, late_ns, self.resolution_ns))
+                .map(|(name, rank)| rank.row_of_rank(name, late_ns, self))
                 .collect(),
         }
     }
@@ -268,14 +270,17 @@ impl RankLateness {
         &self,
         name: &SkewRankName,
         late_ns: u64,
-        resolution_ns: i64,
+        all: &LatenessByRank,
     ) -> Vec<TableCell<'static>> {
         let us = |ns: i64| TableCell::from(ns as f64 / 1000.0);
-        let of_calls = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1000.0).into();
-        let tick = u64::try_from(resolution_ns).unwrap_or(0).max(1);
+        let is_unsure = all.error_ns > late_ns;
+        let sure = |ns: &u64| !is_unsure || *ns > all.error_ns;
+        let of_calls = |ns: Option<u64>| ns.filter(sure).map(|ns| ns as f64 / 1000.0).into();
+        let tick = u64::try_from(all.resolution_ns).unwrap_or(0).max(1);
         // Two times of one moment may be a tick apart.
         let is_coarse = tick > late_ns;
-        let is_hidden = is_coarse && self.late.max_ns().is_some_and(|most| most <= tick);
+        let is_below_tick = || self.late.max_ns().is_some_and(|most| most <= tick);
+        let is_hidden = is_unsure || is_coarse && is_below_tick();
         let seen = |cell: TableCell<'static>| if is_hidden { TableCell::Empty } else { cell };
         // The histogram's values are near the times, which are whole ticks.
         let nearest = |ns: u64| match is_coarse {
@@ -317,7 +322,10 @@ impl RankLateness {
             },
             self.late.count_calls().into(),
             seen(self.late_calls.into()),
-            TableCell::share_of(self.last as f64, self.late.count_calls() as f64),
+            match is_unsure {
+                true => TableCell::Empty,
+                false => TableCell::share_of(self.last as f64, self.late.count_calls() as f64),
+            },
             seen(of_calls(p50)),
             seen(of_calls(p95)),
             of_calls(self.late.max_ns()),

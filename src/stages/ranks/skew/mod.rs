@@ -243,6 +243,9 @@ impl SkewSummary {
             ));
         }
         self.own_clocks.report(report);
+        if self.own_clocks.error_ns() > options.late_ns {
+            report.warn("the clocks are not aligned well enough to show which rank is late: no lateness is given (--late sets what counts)");
+        }
         if is_start {
             self.clocks.report_offsets(options.align, report);
         }

@@ -148,6 +148,11 @@ impl OwnClocks {
         self.by_kernels.calls + self.as_they_are.calls + self.by_medians > 0
     }
 
+    /// By how many ns times may be wrong that were aligned by kernels.
+    pub(super) fn error_ns(&self) -> u64 {
+        u64::try_from(self.by_kernels.hidden_ns).unwrap_or(0)
+    }
+
     pub(super) fn report(&self, report: &Report) {
         let ms = |ns: i64| ns as f64 / 1e6;
         let phrase = |calls: u64| count_phrase(calls, "call");

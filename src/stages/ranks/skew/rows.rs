@@ -80,6 +80,7 @@ impl SkewBuilder {
         (found.timed, found.step) = (self.timed, self.step);
         found.names_no_host = self.hosts.items().iter().all(Vec::is_empty);
         found.late.resolution_ns = self.step;
+        found.late.error_ns = found.own_clocks.error_ns();
         found.late.close_steps();
         found.late.names = self.name_ranks();
         found

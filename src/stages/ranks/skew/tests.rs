@@ -199,13 +199,17 @@ fn clocks_that_begin_with_each_process_are_believed_until_a_call_contradicts_the
 /// A record with kernels: rank 1's enqueues are 2 ms late, its kernels 3 ms. The clock of the enqueues begins with each
 /// process; each has a kernel that began 20 us after its enqueue. Five of twelve calls have no kernel. The GPU's clock of
 /// rank 1 is ahead by `ahead` ns. Only `whole` kernels are whole.
-fn kernels_of_ranks(ahead: i64, whole: i64) -> String {
+fn kernels_of_ranks(ahead: i64, whole: i64, quick: i64) -> String {
     let head =
         "pid,rank,nranks,comm_id,seq,op,count,datatype,start_ns,dur_ns,clock,quality,enqueue_ns\n";
     let row = |rank: i64, seq: i64| {
         let enqueue = 30 * MS * seq + 2 * MS * rank;
         let own = enqueue - rank * 700 * MS + 900 * MS;
-        let launch = if seq < 2 { 20_000 } else { 5 * MS + rank * MS };
+        let launch = if seq < quick {
+            20_000
+        } else {
+            5 * MS + rank * MS
+        };
         let (start, times) = match seq < 7 {
             true => {
                 let start = 1_790_000_000_000_000_000 + enqueue + launch;
@@ -230,7 +234,7 @@ fn kernels_of_ranks(ahead: i64, whole: i64) -> String {
 
 #[test]
 fn enqueues_are_compared_and_their_clocks_aligned_by_kernels() {
-    let text = kernels_of_ranks(0, 7);
+    let text = kernels_of_ranks(0, 7, 2);
     for (from, calls, late) in [
         (ArrivalSource::Starts, 12, 2000),
         (ArrivalSource::Kernels, 7, 3000),
@@ -247,12 +251,34 @@ fn enqueues_are_compared_and_their_clocks_aligned_by_kernels() {
     }
 }
 
+/// One quick launch a process may be a slower one of another: its clock is known to 5 ms only.
+#[test]
+fn no_lateness_is_given_below_the_error_of_the_clocks() {
+    let options = Options::default();
+    let found = read_rows(&kernels_of_ranks(0, 7, 1), &options);
+    let grid = found.late.to_grid(options.late_ns);
+    let columns = [
+        "rank",
+        "calls",
+        "pattern",
+        "late_calls",
+        "last_share",
+        "p50_us",
+        "max_us",
+    ];
+    let expect = ["0 | 12 |  |  |  |  | ", "1 | 12 |  |  |  |  | "];
+    assert_eq!(shown(&grid, &columns), expect);
+    // A longer time is longer than the error.
+    let grid = found.late.to_grid(10 * MS as u64);
+    assert_eq!(shown(&grid, &["rank", "late_calls"]), ["0 | 0", "1 | 0"]);
+}
+
 /// The clocks of GPUs differ on one host, and more on two. Where too few kernels show by how much, medians are left.
 #[test]
 fn clocks_of_gpus_are_aligned_by_the_ends_of_kernels() {
     for (ahead, whole, late) in [(16_000, 7, 2000), (-700 * MS, 3, 2000), (16_000, 2, 0)] {
         let options = Options::default();
-        let found = read_rows(&kernels_of_ranks(ahead, whole), &options);
+        let found = read_rows(&kernels_of_ranks(ahead, whole, 2), &options);
         let grid = found.late.to_grid(options.late_ns);
         let shown = shown(&grid, &["rank", "calls", "max_us"]);
         assert_eq!(shown[1], format!("1 | 12 | {late}"), "{ahead}");
