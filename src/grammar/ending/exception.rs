@@ -40,7 +40,12 @@ pub(super) fn read_chained<'a>(before: &'a [u8], _: &'a [u8]) -> Option<EndingLi
 }
 
 /// Exceptions of launchers, without `Error` or `Exception`: a process that they started failed.
-const LAUNCHER_EXCEPTIONS: [&[u8]; 3] = [b"ChildFailed", b"CalledProcess", b"ProcessExited"];
+const LAUNCHER_EXCEPTIONS: [&[u8]; 4] = [
+    b"ChildFailed",
+    b"CalledProcess",
+    b"ProcessExited",
+    b"ProcessRaised",
+];
 
 /// Texts of exceptions about the failure of another process.
 const RELAYED_WORDS: [&[u8]; 2] = [

@@ -265,6 +265,20 @@ pub(super) fn read_died_worker<'a>(before: &'a [u8], behind: &'a [u8]) -> Option
     report_process_failure(cause_of_exit_code(dec_i32(behind).ok()?.1)?, who)
 }
 
+/// vLLM's engine: `Worker proc VllmWorker-1 died unexpectedly, shutting down executor.`, `RayWorkerProc rank=[3] died ...`.
+pub(super) fn read_vllm_worker<'a>(before: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
+    let name = before.trim_ascii_end().strip_suffix(b"]").unwrap_or(before);
+    let number = name.len() - name.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+    Some(EndingLine::Failed(ProcessFailure {
+        what: FailureCause::Crash,
+        who: ProcessOfLine {
+            rank: dec_u32(&name[number..]).ok().map(|(_, rank)| rank),
+            ..ProcessOfLine::default()
+        },
+        says: b"a worker of vLLM's ended: it raised an exception, crashed, or was killed, as by the out-of-memory killer",
+    }))
+}
+
 /// UCX's handler of signals: `[n1:81:0:99] Caught signal 11 (Segmentation fault: ...)`, of a host, a process, a
 /// number and a thread, which may be cut off.
 pub(super) fn read_ucx_signal<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {

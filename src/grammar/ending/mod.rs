@@ -200,6 +200,8 @@ pub enum LauncherReport<'a> {
     Rank(ProcessOfLine<'a>),
     /// The line after the one with its end, in a list.
     ErrorFile,
+    /// The end of the list: the process before it failed first.
+    ListEnd,
 }
 
 /// Reads the text before and after an anchor; `None` if it is no ending.
@@ -268,6 +270,7 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     ("rank      : ", torchrun::read_torchrun_rank),
     ("host      : ", torchrun::read_torchrun_host),
     ("error_file: ", torchrun::read_error_file),
+    ("====================", torchrun::read_report_end),
     (
         "Root Cause (first observed failure):",
         torchrun::read_first_failure,
@@ -290,6 +293,10 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     ),
     (" terminated with signal SIG", launcher::read_spawned),
     (" died, exit code: ", launcher::read_died_worker),
+    (
+        " died unexpectedly, shutting down executor",
+        launcher::read_vllm_worker,
+    ),
     (": shepherd died from signal ", launcher::read_pals_helper),
     ("F external/", exception::read_xla_fatal),
     ("] Check failed: ", exception::read_failed_check),
@@ -306,8 +313,10 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     ("ncclInvalidArgument", exception::read_nccl_result_name),
     ("ncclInvalidUsage", exception::read_nccl_result_name),
     ("ncclRemoteError", exception::read_nccl_result_name),
-    ("CUDA failure ", exception::read_cuda_failure),
-    ("Cuda failure ", exception::read_cuda_failure),
+    (relayed_error::CUDA_CHECKS[0], exception::read_cuda_failure),
+    (relayed_error::CUDA_CHECKS[1], exception::read_cuda_failure),
+    (relayed_error::CUDA_CHECKS[2], exception::read_cuda_failure),
+    (relayed_error::CUDA_CHECKS[3], exception::read_cuda_failure),
     ("NCCL Error ", exception::read_numbered_nccl_error),
     ("NCCL operation ", exception::read_xla_nccl_error),
     (relayed_error::LAST_ERROR, exception::read_last_error),

@@ -11,6 +11,8 @@
 //!     warning(error) log entry (may be unrelated) 'Cuda failure 2 'out of memory''.       XLA
 //! n1: Test NCCL failure common.cu:958 'unhandled system error (run with .. for details) / socket failed'
 //! n1: Test CUDA failure common.cu:1030 'system not yet initialized'                       nccl-tests, of CUDA itself
+//! Failed: Cuda error custom_all_reduce.cuh:307 'peer access is not supported'             vLLM, SGLang
+//! CUDA error 217 at ggml-cuda.cu:6292: peer access is not supported                       llama.cpp
 //! ImportError: libtorch_cuda.so: undefined symbol: ncclCommRegister                       of the loader
 //! Failed to modify QP to RTR: Connection timed out                                        of the verbs library
 //! cupy.cuda.nccl.NcclError: NCCL_ERROR_SYSTEM_ERROR: unhandled system error               CuPy
@@ -21,6 +23,7 @@
 //! `nccl_errors.h`, nccl-tests' from `common.h`.
 
 use super::reports::{ReportKind, find_report};
+use crate::token::dec_u32;
 use memchr::memmem;
 
 /// An error of NCCL's, as a line of a program relays it.
@@ -152,9 +155,17 @@ fn find_own_error(line: &[u8]) -> Option<&[u8]> {
         .or_else(|| find_report(line, ReportKind::Own))
 }
 
-/// Returns the error of CUDA's that nccl-tests reports in a line, from the word `CUDA` on.
+/// Words of a program's own check of CUDA's results.
+pub(super) const CUDA_CHECKS: [&str; 4] = [
+    "CUDA failure ",
+    "Cuda failure ",
+    "CUDA error ",
+    "Cuda error ",
+];
+
+/// Returns the error of CUDA's that a program's check reports in a line, from the word `CUDA` on.
 fn find_cuda_failure(line: &[u8]) -> Option<&[u8]> {
-    let words = [&b"CUDA failure "[..], b"Cuda failure "];
+    let words = CUDA_CHECKS.map(str::as_bytes);
     let mut found = words
         .iter()
         .filter_map(|words| Some((memmem::find(line, words)?, words.len())));
@@ -163,12 +174,20 @@ fn find_cuda_failure(line: &[u8]) -> Option<&[u8]> {
     })
 }
 
-/// True for `common.cu:1030 'system not yet initialized'`: a source file with its line, and a reason.
+/// True for `common.cu:1030 'system not yet initialized'`, of nccl-tests, and `217 at common.cu:1030: peer access`, of
+/// llama.cpp: a source file with its line, and a reason.
 pub(super) fn is_cuda_failure(behind: &[u8]) -> bool {
-    let Some((place, reason)) = split_around(behind, b" ") else {
+    let numbered = dec_u32(behind).ok();
+    let numbered = numbered.and_then(|(rest, _)| rest.strip_prefix(b" at "));
+    let place = numbered.unwrap_or(behind);
+    let Some((place, reason)) = split_around(place, b" ") else {
         return false;
     };
-    split_around(place, b".cu:").is_some() && reason.starts_with(b"'")
+    let colon = memchr::memchr(b':', place);
+    let name = colon.and_then(|colon| place[..colon].rsplit(|&b| b == b'.').next());
+    let is_source =
+        name.is_some_and(|end| [&b"cu"[..], b"cuh", b"cc", b"cpp", b"h", b"hpp"].contains(&end));
+    is_source && (numbered.is_some() || reason.starts_with(b"'"))
 }
 
 /// Returns the text before `words` and after them.
@@ -215,7 +234,7 @@ mod tests {
     #[test]
     fn result_and_last_warn_are_read() {
         type Relayed = Option<(Option<i32>, Option<&'static str>)>;
-        let told: [(&str, Relayed); 18] = [
+        let told: [(&str, Relayed); 21] = [
             (
                 "ImportError: x/libtorch_cuda.so: undefined symbol: ncclDevCommCreate",
                 Some((None, Some("undefined symbol: ncclDevCommCreate"))),
@@ -234,6 +253,23 @@ mod tests {
                     Some("CUDA failure common.cu:1030 'system not yet initialized'"),
                 )),
             ),
+            (
+                "Failed: Cuda error /x/csrc/custom_all_reduce.cuh:307 'peer access is not supported'",
+                Some((
+                    None,
+                    Some(
+                        "Cuda error /x/csrc/custom_all_reduce.cuh:307 'peer access is not supported'",
+                    ),
+                )),
+            ),
+            (
+                "CUDA error 2 at ggml-cuda.cu:6292: out of memory",
+                Some((
+                    None,
+                    Some("CUDA error 2 at ggml-cuda.cu:6292: out of memory"),
+                )),
+            ),
+            ("CUDA error 2 of 7 at line 3", None),
             (
                 "x.cc:133: NCCL operation ncclGetUniqueId(&id) failed: Unable to load NCCL library. Multi-GPU",
                 Some((Some(2), Some("Unable to load NCCL library"))),

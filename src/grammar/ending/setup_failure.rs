@@ -3,7 +3,9 @@
 //! ```text
 //! [1] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value store by
 //!     key '0', but store->get('0') got error: wait timeout after 600000ms
-//! Timed out after 601 seconds waiting for clients. 3/4 clients joined.
+//! Timed out after 601 seconds waiting for clients. 3/4 clients joined.                  2.3; `workers` before
+//! Timed out initializing process group in store based barrier on rank: 3, for key: store_based_barrier_key:1
+//!     (world_size=4, worker_count=3, timeout=0:30:00)
 //! The client socket has timed out after 60000ms while trying to connect to (n1, 29500).
 //! The server socket has failed to listen on any local network address. port: 29500, ..., name: EADDRINUSE
 //! torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError
@@ -77,25 +79,32 @@ pub fn find_setup_failure(text: &[u8]) -> Option<SetupFailure<'_>> {
     let after = |words: &[u8]| Some(&text[memmem::find(text, words)? + words.len()..]);
     let number = |text| Some(dec_u32(text).ok()?.1);
     let lost = |of, from| Some(SetupFailure::PeerLost { of, from });
-    if let Some(rest) = after(b"is setting up NCCL communicator and retr") {
-        let at = text.len() - rest.len();
+    let own = memmem::find(text, b"is setting up ");
+    if let (Some(at), Some(rest)) = (own, after(b"CCL communicator and retr")) {
         let begin = text[..at].iter().rposition(|&b| b == b'[')?;
         let timeout = [&b"imeout"[..], b"imed out"];
         return Some(SetupFailure::Id {
             rank: number(&text[begin + 1..])?,
             from: match after(b" by key '").and_then(first_of_pair) {
                 Some(first) => first,
-                None => number(after(b"ncclUniqueId from [")?)?,
+                None => number(after(b"cclUniqueId from [")?)?,
             },
             waited: timeout
                 .iter()
                 .any(|&words| memmem::find(rest, words).is_some()),
         });
     }
-    if let Some(rest) = after(b" waiting for clients. ") {
+    let waited = after(b" waiting for clients. ");
+    if let Some(rest) = waited.or_else(|| after(b" waiting for workers. ")) {
         let (rest, came) = dec_u32(rest).ok()?;
         let all = number(rest.strip_prefix(b"/")?)?;
         return Some(SetupFailure::Clients { came, all });
+    }
+    if after(b" in store based barrier ").is_some() {
+        return Some(SetupFailure::Clients {
+            came: number(after(b"worker_count=")?)?,
+            all: number(after(b"world_size=")?)?,
+        });
     }
     if after(b"client socket has ").is_some() {
         let rest = after(b" connect to any network address of ");
@@ -271,6 +280,20 @@ mod tests {
             (
                 "Timed out after 601 seconds waiting for clients. 3/4 clients joined.",
                 Some(SetupFailure::Clients { came: 3, all: 4 }),
+            ),
+            (
+                "Timed out after 6 seconds waiting for workers. 1/2 workers joined.",
+                Some(SetupFailure::Clients { came: 1, all: 2 }),
+            ),
+            (
+                "RuntimeError: Timed out initializing process group in store based barrier on rank: 3, for key: \
+                 store_based_barrier_key:1 (world_size=4, worker_count=2, timeout=0:30:00)",
+                Some(SetupFailure::Clients { came: 2, all: 4 }),
+            ),
+            (
+                "RuntimeError: [12] is setting up HCCL communicator and retrieving hcclUniqueId from [0] via c10d \
+                 key-value store by key '0', but store->get('0') got error: failed to recv, got 0 bytes",
+                Some(id(false)),
             ),
             (
                 "The client socket has timed out after 60000ms while trying to connect to (n1, 29500).",

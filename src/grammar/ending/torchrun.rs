@@ -40,6 +40,12 @@ pub(super) fn read_error_file<'a>(before: &'a [u8], _: &'a [u8]) -> Option<Endin
     is_field.then_some(EndingLine::Part(LauncherReport::ErrorFile))
 }
 
+/// The line of `=` after the last process of torchrun's list, the one that failed first.
+pub(super) fn read_report_end<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    let is_line = before.is_empty() && behind.trim_ascii_end().iter().all(|&b| b == b'=');
+    is_line.then_some(EndingLine::Part(LauncherReport::ListEnd))
+}
+
 pub(super) fn read_first_failure<'a>(_: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
     Some(EndingLine::Part(LauncherReport::First))
 }

@@ -210,7 +210,10 @@ fn parse_anchored_line(line: &[u8]) -> Option<C10dMessage<'_>> {
         let what = line[at + EXCEPTION.needle().len()..].trim_ascii_end();
         let who = find_group_member(&line[..at]);
         // It quotes a time-out, and the line ends before the call.
-        if memmem::find(what, b"] Watchdog caught").is_some() {
+        let quoted = what
+            .strip_prefix(b"[")
+            .and_then(|rest| rest.iter().position(|&b| b == b']'));
+        if quoted.is_some_and(|end| is_cut_timeout(what[end + 2..].trim_ascii_start())) {
             return Some(C10dMessage::TimeoutCut(who));
         }
         return (!what.is_empty()).then_some(C10dMessage::Exception(C10dException { who, what }));
@@ -478,6 +481,31 @@ mod tests {
             timeout("[Rank 0] operation timeout: Work(OpType=SEND, Timeout(ms)=6)"),
             None
         );
+    }
+
+    #[test]
+    fn an_exception_that_quotes_a_time_out_is_cut_until_the_call() {
+        let whole = "[rank2]:[E1 x.cpp:6] [PG ID 0 PG GUID 0(default_pg) Rank 2] Process group watchdog thread terminated with \
+            exception: [Rank 2] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4, Op";
+        let from = whole.find("[Rank 2] Watchdog").unwrap() + "[Rank 2]".len();
+        for at in from..whole.len() {
+            let got = parse_c10d_line(&whole.as_bytes()[..at]);
+            assert!(
+                matches!(got, Some(C10dMessage::TimeoutCut(_))),
+                "{at}: {got:?}"
+            );
+        }
+        for other in [
+            "CUDA error: an illegal memory access",
+            "[Rank 2] NCCL error",
+        ] {
+            let line = whole[..from - "[Rank 2]".len()].to_owned() + other;
+            let got = parse_c10d_line(line.as_bytes());
+            assert!(
+                matches!(got, Some(C10dMessage::Exception(_))),
+                "{line}: {got:?}"
+            );
+        }
     }
 
     #[test]

@@ -239,6 +239,36 @@ fn a_crash_names_its_place_and_its_process() {
             "error rank_crashed a process crashed: terminate called after throwing an instance of 'std::runtime_error': no room"
         ]
     );
+    assert_eq!(
+        says(
+            "DEBUG 07-04 17:35:10 [shm_broadcast.py:456] No available shared memory broadcast block found in 60 second.\nERROR \
+             07-04 17:35:16 [multiproc_executor.py:140] Worker proc VllmWorker-1 died unexpectedly, shutting down executor.\n"
+        )[0],
+        "error rank_crashed rank 1: a worker of vLLM's ended: it raised an exception, crashed, or was killed, as by the \
+         out-of-memory killer"
+    );
+    // The last process of torchrun's report is the first failure, also where only the report's end was kept.
+    assert_eq!(
+        says(
+            "  rank      : 0 (local_rank: 0)\n  exitcode  : -11 (pid: 6421)\n  error_file: <N/A>\n  traceback : Signal 11 \
+             (SIGSEGV) received by PID 6421\n======================================================\n"
+        ),
+        ["error rank_crashed rank 0 (process 6421) crashed with signal 11 (SIGSEGV)"]
+    );
+    // A report of a crash behind a long progress bar is whole.
+    let bar = " 41%|".to_owned() + &"#".repeat(400) + "| 366/903 [5:15:39<6:53:09, 46.16s/it]";
+    assert_eq!(
+        says(&(bar + "HW Exception by GPU node-9 (Agent handle: 0x5) reason :GPU Hang\n")),
+        [
+            "error rank_crashed a process crashed: HW Exception by GPU node-9 (Agent handle: 0x5) reason :GPU Hang"
+        ]
+    );
+    assert_eq!(
+        says("[1,25]<stderr>:terminate called after throwing an instance of 'c10::Error'\n"),
+        [
+            "error rank_crashed rank 25 crashed: terminate called after throwing an instance of 'c10::Error'"
+        ]
+    );
     // A crash of Python's is a failure, whatever its stack shows.
     assert_eq!(
         says(

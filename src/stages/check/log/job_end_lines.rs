@@ -1,7 +1,10 @@
 //! Lines that report the end of a process or a job.
 
-use crate::grammar::ending::{FailureCause, KernelAssertion, NcclFrame, ProcessOfLine};
+use crate::grammar::ending::{
+    FailureCause, KernelAssertion, NcclFrame, ProcessOfLine, find_crash_report,
+};
 use crate::stages::check::finding::Evidence;
+use crate::stages::check::limits::MAX_LINE_TEXT_BYTES;
 use crate::stages::check::wording::quote_text;
 use crate::stages::net::net_stage::FirstReportLine;
 use memchr::memmem;
@@ -28,6 +31,8 @@ pub(super) enum FailureLineText {
     Reason(Box<[u8]>),
     /// The end before it is one of a launcher's list.
     ListEntry,
+    /// The end before it is the last of a launcher's list.
+    ListEnd,
     /// What a kernel asserts, and its place.
     Assertion(Box<[u8]>),
     Failed(FailureCause, ProcessName, Box<[u8]>),
@@ -287,6 +292,17 @@ pub(crate) struct JobEndLine {
 }
 
 impl JobEndLine {
+    /// Keeps a line; of a long one the report of a crash, which may follow a progress bar.
+    pub(super) fn keep_line(at: FirstReportLine, line: &[u8]) -> JobEndLine {
+        let is_long = line.len() > MAX_LINE_TEXT_BYTES;
+        let report = is_long.then(|| find_crash_report(line)).flatten();
+        let text = report.unwrap_or(line);
+        JobEndLine {
+            at,
+            text: text[..text.len().min(MAX_LINE_TEXT_BYTES)].into(),
+        }
+    }
+
     /// In a sentence.
     pub(crate) fn quote(&self) -> String {
         let end = |c: char| c == '.' || c.is_whitespace();

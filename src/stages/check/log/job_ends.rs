@@ -21,7 +21,8 @@ use crate::grammar::message::setup::version::Component;
 use crate::log::walk::MessageLine;
 use crate::stages::check::limits::MAX_LINE_TEXT_BYTES;
 use crate::stages::check::log::limits::{
-    MAX_FAILURE_LINES, MAX_JOB_EVENTS, MAX_RANK_LABEL_BYTES, MAX_STEPS_RANKS_AHEAD,
+    MAX_FAILURE_LINES, MAX_JOB_EVENTS, MAX_LIST_END_LINES, MAX_RANK_LABEL_BYTES,
+    MAX_STEPS_RANKS_AHEAD,
 };
 use crate::stages::net::net_stage::FirstReportLine;
 use memchr::memmem;
@@ -195,6 +196,14 @@ impl JobEnds {
             }
             EndingLine::Part(LauncherReport::First) => FailureLineText::First,
             EndingLine::Part(LauncherReport::ErrorFile) => FailureLineText::ListEntry,
+            EndingLine::Part(LauncherReport::ListEnd) => {
+                // The process may be in the chunk before.
+                let last = self.told.last().map_or(0, |told| told.line.at.line);
+                match at.line <= last + MAX_LIST_END_LINES {
+                    true => FailureLineText::ListEnd,
+                    false => return,
+                }
+            }
             EndingLine::Part(LauncherReport::Host(host)) => FailureLineText::Host(host.into()),
             EndingLine::Part(LauncherReport::Rank(who)) => match who.rank {
                 Some(rank) => FailureLineText::Rank(rank, who.local_rank),
@@ -214,17 +223,13 @@ impl JobEnds {
             }
         };
         if self.told.len() < MAX_FAILURE_LINES {
-            let text = text[..text.len().min(MAX_LINE_TEXT_BYTES)].into();
-            let line = JobEndLine { at, text };
+            let line = JobEndLine::keep_line(at, text);
             self.told.push(FailureLine { line, what });
         }
     }
 
     fn push_event(&mut self, kind: JobEventKind, at: FirstReportLine, text: &[u8]) {
-        let line = JobEndLine {
-            at,
-            text: text[..text.len().min(MAX_LINE_TEXT_BYTES)].into(),
-        };
+        let line = JobEndLine::keep_line(at, text);
         let first = line.clone();
         let last = line;
         self.join_event(JobEventLines { kind, first, last });

@@ -10,6 +10,10 @@ pub(crate) const MAX_RANK_LABEL_BYTES: usize = 80;
 /// How many lines that report failures are kept, and how many of ranks that spoke.
 pub(crate) const MAX_FAILURE_LINES: usize = 1 << 14;
 
+/// Lines from the exit code of a process in torchrun's list to the list's end, at most: the file with its error, and
+/// its traceback.
+pub(crate) const MAX_LIST_END_LINES: u64 = 4;
+
 /// Ranks run this many steps ahead of each other, and print late: only more steps show that a job
 /// went on.
 pub(crate) const MAX_STEPS_RANKS_AHEAD: usize = 3;

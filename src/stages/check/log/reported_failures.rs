@@ -4,6 +4,7 @@ use super::job_end_lines::{
     FailureLine, FailureLineText, JobEndLine, ProcessName, ReportedFailure, begins_or_names_gpu,
     name_by_pid, unstated_failure,
 };
+use super::limits::MAX_LIST_END_LINES;
 use crate::grammar::ending::FailureCause;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -75,6 +76,15 @@ impl<'a> FailureReader<'a> {
                 let last = self.all.last_mut().filter(|last| last.rank.is_none());
                 if let Some(last) = last.filter(|last| last.line.at.line + 1 == line.at.line) {
                     last.listed = true;
+                }
+            }
+            FailureLineText::ListEnd => {
+                let last = self.all.last_mut();
+                let is_near = |last: &&mut ReportedFailure| {
+                    line.at.line <= last.line.at.line + MAX_LIST_END_LINES
+                };
+                if let Some(last) = last.filter(is_near) {
+                    last.listed = false;
                 }
             }
             FailureLineText::Assertion(text) => {

@@ -116,7 +116,9 @@ impl ReturnedErrors {
     }
 
     fn push_relayed(&mut self, line: RelayedLine) {
-        if self.relayed.len() < MAX_RELAYED_ERRORS {
+        // NCCL's last WARN may have the words of a program's own report.
+        let is_known = line.is_own && self.relayed.iter().any(|known| known.at == line.at);
+        if !is_known && self.relayed.len() < MAX_RELAYED_ERRORS {
             self.relayed.push(line);
         }
     }

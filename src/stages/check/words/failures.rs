@@ -136,7 +136,12 @@ fn quote_crash(failure: &ReportedFailure) -> String {
     if let Some(report) = find_crash_report(&failure.line.text) {
         return quote_text(report);
     }
-    failure.line.quote()
+    let quoted = failure.line.quote();
+    // mpirun's tag: the rank is in the sentence.
+    match quoted.split_once("]<stderr>:") {
+        Some((_, text)) if quoted.starts_with('[') => text.to_owned(),
+        _ => quoted,
+    }
 }
 
 /// Returns the kind of a failure of a host or a GPU, its sentence and the advice.
@@ -288,9 +293,9 @@ fn describe_crash(failure: &ReportedFailure, who: &str) -> (String, &'static str
             crash_advice,
         ),
         FailureCause::Crash if !failure.says.is_empty() => (
-            match failure.pid {
-                Some(_) => format!("{who}: {}", quote_text(&failure.says)),
-                None => quote_text(&failure.says),
+            match failure.pid.is_some() || failure.rank.is_some() {
+                true => format!("{who}: {}", quote_text(&failure.says)),
+                false => quote_text(&failure.says),
             },
             "look at the lines before this one for the first process that reports an error",
         ),

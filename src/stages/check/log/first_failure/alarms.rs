@@ -3,6 +3,7 @@
 use super::FailureEvidence;
 use crate::grammar::ending::FailureCause;
 use crate::stages::check::log::job_end_lines::ReportedFailure;
+use crate::stages::check::warn::known_warns::{WarnRole, look_up_warn};
 use crate::stages::check::watchdog::{WatchdogMessage as Watch, WatchdogRecord};
 use crate::stages::net::net_stage::FirstReportLine;
 use memchr::memmem;
@@ -22,16 +23,24 @@ pub(super) struct AttemptAlarms {
     pub(super) thrown: BTreeSet<u32>,
 }
 
+/// True where what the process uses failed, and its line does not only follow from another failure.
+fn explains_others(failure: &ReportedFailure) -> bool {
+    let known = look_up_warn(&failure.says);
+    let follows = known.is_some_and(|known| known.role == WarnRole::Consequence);
+    let is_state = failure.what == FailureCause::OwnState;
+    failure.what.is_of_surroundings() && !(is_state && follows)
+}
+
 impl FailureEvidence<'_> {
     /// Finds the lines of an attempt that explain later ones.
     pub(super) fn find_alarms(&self, failures: &[ReportedFailure]) -> AttemptAlarms {
-        let first_of = |is: fn(FailureCause) -> bool| {
-            let first = failures.iter().find(|f| is(f.what));
+        let first_of = |is: fn(&ReportedFailure) -> bool| {
+            let first = failures.iter().find(|f| is(f));
             self.alarm.into_iter().chain(first.map(|f| f.line.at)).min()
         };
         AttemptAlarms {
-            lost: first_of(|what| what == FailureCause::Nccl),
-            stated: first_of(FailureCause::is_of_surroundings),
+            lost: first_of(|f| f.what == FailureCause::Nccl),
+            stated: first_of(explains_others),
             closers: super::setup::ranks_that_closed(failures),
             thrown: self.inputs_with_thrown_errors(),
             has_hccl: self

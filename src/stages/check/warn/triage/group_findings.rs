@@ -223,11 +223,17 @@ fn describe_relaying_programs(group: &WarningGroup<'_>) -> String {
         ),
     };
     let what = match is_own(group) {
-        true if group.first().nccl_text().starts_with(b"C") => "an error of CUDA",
+        true if is_of_cuda(group.first().nccl_text()) => "an error of CUDA",
         true => "an error",
         false => "NCCL's last error",
     };
     format!("{what}, as the program reports it{on}")
+}
+
+/// True for a text that begins with the name of CUDA.
+fn is_of_cuda(text: &[u8]) -> bool {
+    text.get(..4)
+        .is_some_and(|word| word.eq_ignore_ascii_case(b"cuda"))
 }
 
 /// True if a program got the error itself, not from NCCL.
