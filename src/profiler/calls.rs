@@ -163,7 +163,8 @@ impl Comm {
         match begun {
             BegunEvent::Group => Handle::new(HandleKind::Group, self.number, 0),
             BegunEvent::Call { shape, is_captured } => {
-                let number = self.begin_call(shape, is_captured, false);
+                let now_ns = read_monotonic_ns();
+                let number = self.begin_call(now_ns, shape, is_captured, false);
                 Handle::new(HandleKind::Call, self.number, number)
             }
             BegunEvent::Task {
@@ -177,17 +178,21 @@ impl Comm {
                     self.id.store(comm_id, Ordering::Relaxed);
                     self.rank.store(rank, Ordering::Relaxed);
                 }
+                let now_ns = read_monotonic_ns();
                 let call = call.number_of(HandleKind::Call);
-                let call = call.unwrap_or_else(|| self.begin_call(shape, false, true));
+                let call = call.unwrap_or_else(|| self.begin_call(now_ns, shape, false, true));
                 let number = self.tasks.fetch_add(1, Ordering::Relaxed);
                 let comm = self.number;
-                push_event(Event::Task(TaskBegun {
-                    comm,
-                    number,
-                    call,
-                    seq,
-                    shape,
-                }));
+                push_event_at(
+                    now_ns,
+                    Event::Task(TaskBegun {
+                        comm,
+                        number,
+                        call,
+                        seq,
+                        shape,
+                    }),
+                );
                 Handle::new(HandleKind::Task, comm, number)
             }
             BegunEvent::Kernel { task, gpu_ns } => {
@@ -215,19 +220,22 @@ impl Comm {
         }
     }
 
-    fn begin_call(&self, shape: CallShape, is_captured: bool, is_launch: bool) -> u64 {
+    fn begin_call(&self, now_ns: u64, shape: CallShape, is_captured: bool, is_launch: bool) -> u64 {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         let ordinals = &self.ordinals[usize::from(is_message(shape.op))];
         let ordinal = ordinals.fetch_add(1, Ordering::Relaxed);
         let comm = self.number;
-        push_event(Event::Call(CallBegun {
-            comm,
-            number,
-            ordinal,
-            shape,
-            is_captured,
-            is_launch,
-        }));
+        push_event_at(
+            now_ns,
+            Event::Call(CallBegun {
+                comm,
+                number,
+                ordinal,
+                shape,
+                is_captured,
+                is_launch,
+            }),
+        );
         number
     }
 }
@@ -274,5 +282,9 @@ pub(crate) fn change_event(handle: Handle, changed: ChangedState) {
 }
 
 fn push_event(event: Event) {
-    with_lane(|lane| lane.push_event(read_monotonic_ns(), event));
+    push_event_at(read_monotonic_ns(), event);
+}
+
+fn push_event_at(time_ns: u64, event: Event) {
+    with_lane(|lane| lane.push_event(time_ns, event));
 }

@@ -21,6 +21,8 @@ pub(crate) const MAX_COMMS: usize = nccl_pipe_recording::limits::MAX_COMMS as us
 pub(crate) const MAX_NAMESAKES: u32 = 1000;
 /// Proxy operations, and steps of them, that a thread has open at a time.
 pub(crate) const MAX_OPEN_PROXIES: usize = 4096;
+/// Texts of one kind that are known by their address.
+pub(crate) const KNOWN_WORDS: usize = 64;
 /// Bytes of a name that NCCL gives to something.
 pub(crate) const MAX_WORD_BYTES: usize = 32;
 /// Tasks whose kernels a thread has seen begin and not end.

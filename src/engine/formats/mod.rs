@@ -11,6 +11,7 @@ mod mpi;
 pub mod open;
 pub mod profiler;
 pub mod ras;
+mod recording;
 pub mod rows;
 pub mod snoopie;
 pub mod stacks;
@@ -109,6 +110,7 @@ formats! {
         flight::PICKLE, flight::read_calls;
         flight::JSON, flight::read_calls;
         profiler::FORMAT, profiler::read_calls;
+        recording::FORMAT, recording::read_calls;
         nsys::FORMAT, nsys::read_calls;
         stats::FORMAT, ordered::refuse_without_calls;
         kineto::FORMAT, kineto::read_calls;

@@ -4,13 +4,13 @@ use super::descriptors::{
     CollV4, DescriptorV1, DescriptorV2, DescriptorV3, DescriptorV4, DescriptorV5, DescriptorV6,
     P2pV4, ProxyOp,
 };
+use super::words::{ALGO_NAMES, DATATYPE_NAMES, OP_NAMES, PROTO_NAMES};
 use crate::calls::{BegunEvent, Handle};
-use crate::limits::MAX_WORD_BYTES;
 use crate::proxies::ProxyBegun;
 use crate::settings::mask;
 use nccl_pipe_recording::CallShape;
-use nccl_pipe_recording::names::{ALGOS, DATATYPES, OPS, PROTOS, UNKNOWN, find_number};
-use std::ffi::{c_char, c_void};
+use nccl_pipe_recording::names::{ALGOS, UNKNOWN};
+use std::ffi::c_void;
 
 /// Types of events that are needed, but not recorded.
 const GROUP: u32 = 1;
@@ -85,10 +85,10 @@ macro_rules! read_named {
                                 count: coll.count as u64,
                                 peer: coll.root,
                                 channels: u16::from(coll.n_max_channels),
-                                op: number(&OPS, coll.func),
-                                datatype: number(&DATATYPES, coll.datatype),
-                                algo: number(&ALGOS, coll.algo),
-                                proto: number(&PROTOS, coll.proto),
+                                op: OP_NAMES.number(coll.func),
+                                datatype: DATATYPE_NAMES.number(coll.datatype),
+                                algo: ALGO_NAMES.number(coll.algo),
+                                proto: PROTO_NAMES.number(coll.proto),
                                 ..CallShape::default()
                             };
                             let seq = Some(coll.seq_number);
@@ -99,8 +99,8 @@ macro_rules! read_named {
                             let shape = CallShape {
                                 count: p2p.count as u64,
                                 peer: p2p.peer,
-                                op: number(&OPS, p2p.func),
-                                datatype: number(&DATATYPES, p2p.datatype),
+                                op: OP_NAMES.number(p2p.func),
+                                datatype: DATATYPE_NAMES.number(p2p.datatype),
                                 ..CallShape::default()
                             };
                             task(Handle::NONE, None, shape, p2p.comm_hash, self.rank)
@@ -151,8 +151,8 @@ impl ReadDescriptor for DescriptorV5 {
                         count: api.count as u64,
                         stream: api.stream as u64,
                         peer: api.root,
-                        op: number(&OPS, api.func),
-                        datatype: number(&DATATYPES, api.datatype),
+                        op: OP_NAMES.number(api.func),
+                        datatype: DATATYPE_NAMES.number(api.datatype),
                         ..CallShape::default()
                     };
                     let is_captured = api.graph_captured != 0;
@@ -163,8 +163,8 @@ impl ReadDescriptor for DescriptorV5 {
                     let shape = CallShape {
                         count: api.count as u64,
                         stream: api.stream as u64,
-                        op: number(&OPS, api.func),
-                        datatype: number(&DATATYPES, api.datatype),
+                        op: OP_NAMES.number(api.func),
+                        datatype: DATATYPE_NAMES.number(api.datatype),
                         ..CallShape::default()
                     };
                     let is_captured = api.graph_captured != 0;
@@ -210,8 +210,8 @@ impl ReadDescriptor for DescriptorV6 {
                 count: ce.count as u64,
                 stream: ce.stream as u64,
                 peer: ce.root,
-                op: number(&OPS, ce.func),
-                datatype: number(&DATATYPES, ce.datatype),
+                op: OP_NAMES.number(ce.func),
+                datatype: DATATYPE_NAMES.number(ce.datatype),
                 algo: CE,
                 ..CallShape::default()
             };
@@ -240,10 +240,10 @@ unsafe fn read_coll(coll: &CollV4, call: Handle) -> BegunEvent {
             count: coll.count as u64,
             peer: coll.root,
             channels: u16::from(coll.n_channels),
-            op: number(&OPS, coll.func),
-            datatype: number(&DATATYPES, coll.datatype),
-            algo: number(&ALGOS, coll.algo),
-            proto: number(&PROTOS, coll.proto),
+            op: OP_NAMES.number(coll.func),
+            datatype: DATATYPE_NAMES.number(coll.datatype),
+            algo: ALGO_NAMES.number(coll.algo),
+            proto: PROTO_NAMES.number(coll.proto),
             ..CallShape::default()
         }
     };
@@ -259,8 +259,8 @@ unsafe fn read_p2p(p2p: &P2pV4, call: Handle) -> BegunEvent {
             count: p2p.count as u64,
             peer: p2p.peer,
             channels: u16::from(p2p.n_channels),
-            op: number(&OPS, p2p.func),
-            datatype: number(&DATATYPES, p2p.datatype),
+            op: OP_NAMES.number(p2p.func),
+            datatype: DATATYPE_NAMES.number(p2p.datatype),
             ..CallShape::default()
         }
     };
@@ -294,23 +294,4 @@ fn read_common(kind: u32, parent: *const c_void) -> BegunEvent {
 /// Returns the handle that NCCL holds as an address.
 pub(super) fn handle(pointer: *const c_void) -> Handle {
     Handle(pointer as u64)
-}
-
-/// Returns the number of a name in a list.
-///
-/// # Safety
-/// The text ends with 0, if there is one.
-unsafe fn number(list: &[&str], name: *const c_char) -> u8 {
-    if name.is_null() {
-        return UNKNOWN;
-    }
-    let mut bytes = [0_u8; MAX_WORD_BYTES];
-    for (at, byte) in bytes.iter_mut().enumerate() {
-        // SAFETY: no byte before this one was the last.
-        *byte = unsafe { *name.cast::<u8>().add(at) };
-        if *byte == 0 {
-            return find_number(list, &bytes[..at]);
-        }
-    }
-    UNKNOWN
 }

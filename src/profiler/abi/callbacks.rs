@@ -3,6 +3,7 @@
 use super::begun::{ReadDescriptor, handle};
 use super::descriptors::StateArgs;
 use super::states::read_state;
+use super::words::forget_words;
 use crate::calls::{Comm, change_event, end_event};
 use crate::recorder::{self, Recorder};
 use crate::system::SUCCESS;
@@ -42,6 +43,7 @@ pub(super) unsafe fn begin_comm(
     // SAFETY: as the caller promises.
     unsafe { *context = std::ptr::null_mut() };
     guard(|| {
+        forget_words();
         let is_known = facts.nranks > 0;
         let (recorder, notice) = recorder::begin_recorder(interface);
         if let Some(notice) = notice {

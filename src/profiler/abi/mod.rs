@@ -6,3 +6,4 @@ mod callbacks;
 mod descriptors;
 mod states;
 mod table;
+mod words;

@@ -211,7 +211,7 @@ const READERS: [(Provides, &str); 10] = [
 pub enum RecorderKind {
     /// PyTorch's flight recorder.
     Flight,
-    /// NCCL Inspector, or NCCL's profiler plugin.
+    /// NCCL Inspector, NCCL's profiler plugin, or nccl-pipe's recorder.
     Nccl,
     /// NCCL's RAS.
     Ras,
@@ -273,7 +273,7 @@ pub(super) fn open_record<V>(
 pub(super) fn recorder_of_format(format: &InputFormat) -> Option<RecorderKind> {
     match format.name {
         "flight" => Some(RecorderKind::Flight),
-        "inspector" | "profiler" => Some(RecorderKind::Nccl),
+        "inspector" | "profiler" | "recorder" => Some(RecorderKind::Nccl),
         "ras" => Some(RecorderKind::Ras),
         "stacks" => Some(RecorderKind::Stacks),
         "machine" => Some(RecorderKind::Machine),

@@ -27,6 +27,18 @@ pub(in crate::formats) struct RowTaker<'t> {
 }
 
 impl RowTaker<'_> {
+    /// Takes rows for a test.
+    #[cfg(test)]
+    pub(in crate::formats) fn for_tests(
+        take: &mut dyn FnMut(&Row<'_>) -> Result<()>,
+    ) -> RowTaker<'_> {
+        RowTaker {
+            account: Account::default(),
+            take,
+            progress: &|_| {},
+        }
+    }
+
     /// Takes a call, or several equal ones.
     ///
     /// # Errors

@@ -17,7 +17,7 @@ pub(crate) struct TrueCall {
     pub(crate) seq: Option<u64>,
 }
 
-/// Names by NCCL's own numbers.
+/// Names by NCCL's own numbers; `ncclUint8` has none.
 const OPS: [&CStr; 8] = [
     c"Broadcast",
     c"Reduce",
@@ -30,7 +30,7 @@ const OPS: [&CStr; 8] = [
 ];
 const DATATYPES: [&CStr; 10] = [
     c"ncclInt8",
-    c"ncclUint8",
+    c"Unknown",
     c"ncclInt32",
     c"ncclUint32",
     c"ncclInt64",
