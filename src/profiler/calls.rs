@@ -13,7 +13,7 @@ pub(crate) struct Comm {
     number: u32,
     generation: u32,
     facts: CommFacts,
-    /// What only the events of interfaces 1 to 3 tell.
+    /// Known only from the events of interfaces 1 to 3 there.
     id: AtomicU64,
     rank: AtomicI32,
     /// The numbers of the next call, of the next collective and message, and of the next task.
@@ -74,7 +74,7 @@ impl Handle {
     }
 }
 
-/// An event that begins, whatever the version of the interface.
+/// An event that begins, in all versions of the interface.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum BegunEvent {
     /// Calls of a group.
@@ -101,11 +101,11 @@ pub(crate) enum BegunEvent {
     Proxy(ProxyBegun),
     /// A step of it.
     Step { proxy: Handle },
-    /// What is not recorded.
+    /// Not recorded.
     Other,
 }
 
-/// What a change of an event's state tells.
+/// The content of a change of an event's state.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ChangedState {
     /// A channel's kernel stopped, by the GPU's clock.
@@ -129,7 +129,7 @@ impl Comm {
         }
     }
 
-    /// Returns what is known of it by now.
+    /// Returns the facts that are known by now.
     pub(crate) fn facts(&self) -> CommFacts {
         CommFacts {
             id: self.id.load(Ordering::Relaxed),

@@ -5,7 +5,7 @@ use nccl_pipe_recording::KernelSpan;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-/// What a thread has seen begin and not end. NCCL tells both on one thread.
+/// Kernels that a thread has seen begin and not end. NCCL reports both on one thread.
 #[derive(Debug, Default)]
 pub(crate) struct OpenKernels {
     /// By communicator and task.
@@ -16,12 +16,12 @@ pub(crate) struct OpenKernels {
 struct OpenKernel {
     /// Channels that run.
     running: u32,
-    /// What was not told yet.
-    untold: KernelSpan,
+    /// Not recorded yet.
+    unrecorded: KernelSpan,
 }
 
 impl OpenKernels {
-    /// Begins a channel of a task's kernel; returns what is to be told now: the first begins.
+    /// Begins a channel of a task's kernel; returns a span to record if it is the first.
     pub(crate) fn begin(&mut self, task: (u32, u64), gpu_ns: u64) -> Option<KernelSpan> {
         let span = KernelSpan {
             begun: 1,
@@ -33,7 +33,7 @@ impl OpenKernels {
             Entry::Occupied(mut known) => {
                 let known = known.get_mut();
                 known.running += 1;
-                known.untold.merge(span);
+                known.unrecorded.merge(span);
                 None
             }
             Entry::Vacant(place) if has_room => {
@@ -47,11 +47,11 @@ impl OpenKernels {
     /// Takes the time at which a channel stopped, by the GPU.
     pub(crate) fn stop(&mut self, task: (u32, u64), gpu_ns: u64) {
         if let Some(known) = self.open.get_mut(&task) {
-            known.untold.stop_ns = known.untold.stop_ns.max(gpu_ns);
+            known.unrecorded.stop_ns = known.unrecorded.stop_ns.max(gpu_ns);
         }
     }
 
-    /// Ends a channel; returns what is to be told now: that no channel runs any more.
+    /// Ends a channel; returns a span to record if no channel runs any more.
     pub(crate) fn end(&mut self, task: (u32, u64)) -> Option<KernelSpan> {
         let ended = KernelSpan {
             ended: 1,
@@ -61,8 +61,8 @@ impl OpenKernels {
             return Some(ended);
         };
         let open = known.get_mut();
-        open.untold.merge(ended);
+        open.unrecorded.merge(ended);
         open.running -= 1;
-        (open.running == 0).then(|| known.remove().untold)
+        (open.running == 0).then(|| known.remove().unrecorded)
     }
 }

@@ -25,5 +25,5 @@ pub(crate) const MAX_OPEN_PROXIES: usize = 4096;
 pub(crate) const KNOWN_WORDS: usize = 64;
 /// Bytes of a name that NCCL gives to something.
 pub(crate) const MAX_WORD_BYTES: usize = 32;
-/// Tasks whose kernels a thread has seen begin and not end.
+/// Tasks with a kernel that a thread has seen begin and not end.
 pub(crate) const MAX_OPEN_KERNELS: usize = 4096;

@@ -45,7 +45,7 @@ pub(crate) fn current_generation() -> u32 {
     GENERATION.load(Ordering::Relaxed)
 }
 
-/// Returns the recorder, which it begins if need be, and what there is to say about that.
+/// Returns the recorder, which it begins if need be, and a notice for the user.
 pub(crate) fn begin_recorder(interface: u32) -> (Option<Arc<Recorder>>, Option<Notice>) {
     HOOKS.call_once(|| {
         system::call_in_forks(count_fork);
@@ -158,7 +158,7 @@ impl Recorder {
         Some(comm)
     }
 
-    /// Returns what is known of a communicator.
+    /// Returns the facts of a communicator.
     pub(crate) fn find_facts(&self, number: u32) -> CommFacts {
         let comms = self.comms.lock();
         let comm = comms
@@ -179,7 +179,7 @@ impl Recorder {
         self.homeless.swap(0, Ordering::Relaxed)
     }
 
-    /// Gives back the room of rings whose threads ended.
+    /// Gives back the room of rings after their threads ended.
     pub(crate) fn release_lanes(&self, count: usize) {
         self.lanes.fetch_sub(count, Ordering::Relaxed);
     }
@@ -189,7 +189,7 @@ impl Recorder {
         self.is_ending.load(Ordering::Acquire)
     }
 
-    /// Tells the end of the process that the last frame is written.
+    /// Reports to the end of the process that the last frame is written.
     pub(crate) fn end_writer(&self) {
         self.is_ending.store(true, Ordering::Release);
         if let Ok(mut has_ended) = self.has_ended.lock() {

@@ -16,7 +16,7 @@ pub(crate) mod mask {
     pub(crate) const COLL_API: u32 = 1 << 9;
     pub(crate) const P2P_API: u32 = 1 << 10;
     pub(crate) const CE_COLL: u32 = 1 << 12;
-    /// What is recorded at all.
+    /// All kinds that can be recorded.
     pub(crate) const KNOWN: u32 =
         COLL | P2P | PROXY_OP | PROXY_STEP | KERNEL_CH | COLL_API | P2P_API | CE_COLL;
     /// Calls, by the interface that has these kinds.

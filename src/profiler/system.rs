@@ -46,7 +46,7 @@ pub(crate) fn read_thread_id() -> u32 {
 
 /// Calls `child` in each process that is forked from this one.
 pub(crate) fn call_in_forks(child: unsafe extern "C" fn()) {
-    // SAFETY: `child` does what is allowed in a fork: it writes an atomic number. The library is never unloaded.
+    // SAFETY: `child` only writes an atomic number, which is allowed in a fork. The library is never unloaded.
     unsafe { libc::pthread_atfork(None, None, Some(child)) };
 }
 

@@ -1,6 +1,6 @@
 //! Why bytes are no record.
 
-/// What is wrong with a body whose checksum is right, or with a frame.
+/// The defect of a body with a right checksum, or of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);
 

@@ -1,4 +1,4 @@
-//! Frames: what is written at once.
+//! Frames: the units of writing.
 
 use crate::limits::FRAME_HEAD_BYTES;
 
@@ -50,7 +50,7 @@ impl FrameFacts {
     }
 }
 
-/// Appends a frame, whose body is shorter than [`crate::limits::MAX_BODY_BYTES`].
+/// Appends a frame; its body is shorter than [`crate::limits::MAX_BODY_BYTES`].
 pub fn append_frame(out: &mut Vec<u8>, kind: FrameKind, number: u32, body: &[u8]) {
     let from = out.len();
     out.extend_from_slice(&SYNC);

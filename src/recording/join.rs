@@ -1,4 +1,4 @@
-//! Calls, of the events that tell their parts.
+//! Calls, joined from the events of their parts.
 
 use crate::event::{CallBegun, Event, KernelSpan, TaskBegun, TimedEvent};
 use crate::limits::MAX_OPEN_CALLS;
@@ -41,7 +41,7 @@ pub struct CallJoiner {
     /// The numbers of calls and of tasks that wait, by communicator and their number there.
     calls: FxHashMap<PartKey, u64>,
     tasks: FxHashMap<PartKey, u64>,
-    /// Parts whose call is gone.
+    /// Parts that came after their call was handed over.
     late: u64,
 }
 

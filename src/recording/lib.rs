@@ -8,7 +8,7 @@
 //! - Integers outside of bodies are little-endian. In bodies they are LEB128, signed ones as zigzag.
 //! - A frame of kind [`FrameKind::Process`] comes first. Frames of kind [`FrameKind::Events`] have the events of
 //!   all threads in the order of their times, each as its difference from what the events before it in the frame
-//!   suggest: so a call comes before its launch, and that before its kernel, whichever thread tells it.
+//!   suggest: so a call comes before its launch, and that before its kernel, also where other threads report them.
 //! - Shapes of calls and communicators are defined once and then referred to by number. A *fresh* frame refers to
 //!   nothing that an earlier frame defines: reading goes on there after damage.
 //! - What a killed process wrote is readable to its last whole frame.

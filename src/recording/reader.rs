@@ -1,4 +1,4 @@
-//! A file, read from its first byte to its last, whatever its bytes are.
+//! A file, read from its first byte to its last, with any bytes in it.
 
 use crate::codec::{DecodedItem, EventDecoder, FrameHead};
 use crate::event::{CommFacts, ProcessFacts, TimedEvent};
@@ -28,7 +28,7 @@ pub struct RecordingDamage {
     pub at: u64,
     /// Its length.
     pub bytes: u64,
-    /// What is wrong.
+    /// The defect.
     pub why: &'static str,
     /// The file ends there: its writer was killed, or is still writing.
     pub is_end: bool,
@@ -51,7 +51,7 @@ pub struct RecordingReader<R> {
     next: u32,
     /// A frame is missing: only a fresh one can be read.
     is_stale: bool,
-    /// Bytes of frames whose checksum is wrong.
+    /// Bytes of frames with a wrong checksum.
     failed: usize,
 }
 
@@ -73,7 +73,7 @@ impl<R: Read> RecordingReader<R> {
         }
     }
 
-    /// Reads a frame, or what is damaged, and gives what is in it to `take`. Returns false at the end.
+    /// Reads a frame, or passes damaged bytes, and gives each item to `take`. Returns false at the end.
     ///
     /// # Errors
     /// The input cannot be read.
@@ -118,7 +118,7 @@ impl<R: Read> RecordingReader<R> {
         Ok(true)
     }
 
-    /// Gives what is in a frame whose checksum is right.
+    /// Gives the items of a frame with a right checksum.
     fn take_frame(
         &mut self,
         facts: FrameFacts,

@@ -71,7 +71,7 @@ impl ReadDescriptor for DescriptorV1 {
     }
 }
 
-/// Reads versions 2 and 3, whose structs differ in one field.
+/// Reads versions 2 and 3: their structs differ in one field.
 macro_rules! read_named {
     ($descriptor:ty, $kernel:expr) => {
         impl ReadDescriptor for $descriptor {
@@ -268,7 +268,7 @@ unsafe fn read_p2p(p2p: &P2pV4, call: Handle) -> BegunEvent {
 }
 
 fn read_proxy(op: &ProxyOp, parent: *const c_void) -> BegunEvent {
-    // With PXN it works for another process of the host, whose handles mean nothing here.
+    // With PXN it works for another process of the host: those handles mean nothing here.
     let is_own = u32::try_from(op.pid) == Ok(std::process::id());
     BegunEvent::Proxy(ProxyBegun {
         task: if is_own { handle(parent) } else { Handle::NONE },

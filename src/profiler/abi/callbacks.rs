@@ -70,7 +70,7 @@ unsafe fn set_active(
     context: *mut *mut c_void,
     mask: *mut c_int,
 ) {
-    // The count that the pointer stands for is never given back: NCCL may use it after `finalize`.
+    // The pointer's reference is never given back: NCCL may use it after `finalize`.
     let comm = Arc::into_raw(comm).cast_mut().cast();
     // SAFETY: as the caller promises.
     unsafe {
@@ -79,7 +79,7 @@ unsafe fn set_active(
     }
 }
 
-/// Returns what `init` tells from version 4 on.
+/// Returns the facts that `init` has from version 4 on.
 ///
 /// # Safety
 /// `name` is null or ends with 0.
@@ -104,7 +104,7 @@ pub(super) unsafe fn comm_facts(
     }
 }
 
-/// Says something in NCCL's log, or on standard error where NCCL lends no log and it went wrong.
+/// Writes a notice into NCCL's log, or a failure to standard error where NCCL lends no log.
 fn report(logger: Logger, is_recorded: bool, notice: &str) {
     let Some(log) = logger else {
         if !is_recorded {

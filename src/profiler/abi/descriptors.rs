@@ -133,7 +133,7 @@ pub(super) struct P2pV4 {
     pub(super) n_channels: u8,
 }
 
-/// `collApi` of versions 5 and 6. A C `bool` is read as a byte, whatever is in it.
+/// `collApi` of versions 5 and 6. A C `bool` is read as a byte: it may have any value.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct CollApiV5 {

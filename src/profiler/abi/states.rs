@@ -5,7 +5,7 @@ use crate::calls::ChangedState;
 use crate::proxies::{ProxyState, StepWait};
 use std::ffi::c_int;
 
-/// Returns what a state tells, if it is recorded.
+/// Returns the content of a state, if it is recorded.
 ///
 /// # Safety
 /// `args` is null, or as NCCL makes it for the state.

@@ -10,7 +10,7 @@ use super::descriptors::{
 use nccl_pipe_recording::CommFacts;
 use std::ffi::{c_char, c_int, c_void};
 
-/// The table of a version, whose `init` is an `I` and whose descriptor is a `D`.
+/// The table of a version: its `init` is an `I`, its descriptor a `D`.
 #[repr(C)]
 pub(super) struct ProfilerTable<I, D> {
     name: *const c_char,
@@ -21,7 +21,7 @@ pub(super) struct ProfilerTable<I, D> {
     finalize: unsafe extern "C" fn(*mut c_void) -> c_int,
 }
 
-// SAFETY: it points to functions and to a text, none of which changes.
+// SAFETY: it points to functions and to a text; all are constant.
 unsafe impl<I, D> Sync for ProfilerTable<I, D> {}
 
 /// `init` of versions 1 to 3.

@@ -17,7 +17,7 @@ pub(crate) struct EventDecoder {
     frame: FramePrediction,
 }
 
-/// What is in a body.
+/// A part of a body.
 #[derive(Debug)]
 pub(crate) enum DecodedItem {
     /// A communicator's facts, which replace earlier ones of its number.

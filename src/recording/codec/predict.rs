@@ -13,7 +13,7 @@ pub(super) struct CommPrediction {
     pub(super) task: u64,
     pub(super) parent: u64,
     pub(super) ended: u64,
-    /// The last task whose kernel or proxy operation was seen.
+    /// The last task with an event of its kernel or of a proxy operation.
     pub(super) last: u64,
     seqs: [u64; OPS.len()],
 }

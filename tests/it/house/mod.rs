@@ -12,13 +12,15 @@ use measures::{Figures, measure};
 use std::fmt::Write as _;
 
 /// Lines of code that each room may have: without tests, comments and blank lines.
-const ROOMS: [(&str, usize); 27] = [
+const ROOMS: [(&str, usize); 29] = [
     ("src/grammar", 13_075),
+    ("src/recording", 1_300),
+    ("src/profiler", 1_950),
     ("src/synth", 7_400),
     ("src/engine/source", 5_125),
     ("src/engine/members", 1_600),
     ("src/engine/log", 13_550),
-    ("src/engine/formats", 12_180),
+    ("src/engine/formats", 12_450),
     ("src/engine/count", 3_615),
     ("src/engine/filter", 600),
     ("src/engine/output", 4_180),
@@ -39,7 +41,7 @@ const ROOMS: [(&str, usize); 27] = [
     ("src/stages/watch", 2_340),
     ("src/program", 2_200),
     ("src/bin", 2_550),
-    ("src", 127_010),
+    ("src", 130_490),
 ];
 
 /// Reads one figure.
@@ -90,7 +92,7 @@ const CEILINGS: [(&str, Measure, f64); 11] = [
         0.0,
     ),
     (
-        "unsafe blocks outside src/engine/source",
+        "unsafe blocks outside src/engine/source and the profiler's ABI",
         |f| f.unsafe_elsewhere.len() as f64,
         0.0,
     ),

@@ -76,7 +76,7 @@ fn read_frames(reader: impl Read, name: &str, taking: &mut RowTaker<'_>) -> Resu
     Ok(())
 }
 
-/// Adds what is to be known of the whole recording.
+/// Adds remarks on the whole recording.
 fn add_remarks(process: &RecordedProcess, dropped: u64, has_end: bool, taking: &mut RowTaker<'_>) {
     if dropped > 0 {
         taking.count_damaged("events that the recorder had no room for", b"");

@@ -24,7 +24,7 @@ pub(super) struct RecordedProcess {
     captured: FxHashSet<(u32, u64)>,
     /// Launches of graphs.
     replays: u64,
-    /// Calls whose elements are given as bytes.
+    /// Calls with bytes as elements.
     in_bytes: u64,
 }
 
