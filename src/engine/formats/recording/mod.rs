@@ -64,7 +64,7 @@ fn read_frames(reader: impl Read, name: &str, taking: &mut RowTaker<'_>) -> Resu
             process.emit_row(&call, taking)?;
         }
         match damage {
-            Some(damage) => taking.count_damaged(damage.why, b""),
+            Some(damage) => taking.count_damaged("a whole frame", damage.why.as_bytes()),
             None if is_more => taking.count_line(match events {
                 0 => LineClass::Other,
                 _ => LineClass::Call,
@@ -79,7 +79,7 @@ fn read_frames(reader: impl Read, name: &str, taking: &mut RowTaker<'_>) -> Resu
 /// Adds remarks on the whole recording.
 fn add_remarks(process: &RecordedProcess, dropped: u64, has_end: bool, taking: &mut RowTaker<'_>) {
     if dropped > 0 {
-        taking.count_damaged("events that the recorder had no room for", b"");
+        taking.count_damaged("all events", b"the recorder had no room for some");
         let events = count_phrase(dropped, "event");
         let remark =
             format!("{events} had no room in the recorder or on the disk: calls are missing");
