@@ -4,7 +4,9 @@ use crate::lane::with_lane;
 use crate::proxies::{ProxyBegun, ProxyState};
 use crate::recorder::current_generation;
 use crate::system::read_monotonic_ns;
-use nccl_pipe_recording::{CallBegun, CallShape, CommFacts, Event, TaskBegun, names::is_message};
+use nccl_pipe_recording::{
+    CallBegun, CommFacts, Event, RecordedShape, TaskBegun, names::is_message,
+};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 /// A communicator. It is never freed, since events may come after its end.
@@ -80,13 +82,16 @@ pub(crate) enum BegunEvent {
     /// Calls of a group.
     Group,
     /// A call as the program made it (interface 5 on).
-    Call { shape: CallShape, is_captured: bool },
+    Call {
+        shape: RecordedShape,
+        is_captured: bool,
+    },
     /// A call as NCCL launches it.
     Task {
         /// The call's handle, from interface 5 on.
         call: Handle,
         seq: Option<u64>,
-        shape: CallShape,
+        shape: RecordedShape,
         /// The communicator's hash: interface 1 to 3.
         comm_id: u64,
         rank: i32,
@@ -220,7 +225,13 @@ impl Comm {
         }
     }
 
-    fn begin_call(&self, now_ns: u64, shape: CallShape, is_captured: bool, is_launch: bool) -> u64 {
+    fn begin_call(
+        &self,
+        now_ns: u64,
+        shape: RecordedShape,
+        is_captured: bool,
+        is_launch: bool,
+    ) -> u64 {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         let ordinals = &self.ordinals[usize::from(is_message(shape.op))];
         let ordinal = ordinals.fetch_add(1, Ordering::Relaxed);

@@ -22,6 +22,11 @@ pub struct ProcessFacts {
 }
 
 impl ProcessFacts {
+    /// Returns true if the kernels' channels were asked for (`ncclProfileKernelCh` of NCCL's mask).
+    pub fn has_kernels(&self) -> bool {
+        self.event_mask & (1 << 6) != 0
+    }
+
     /// Returns the wall clock at an event's time: ns since 1970.
     pub fn realtime_of(&self, monotonic_ns: u64) -> Option<u64> {
         let since = i128::from(monotonic_ns) - i128::from(self.monotonic_ns);
@@ -46,7 +51,7 @@ pub struct CommFacts {
 
 /// What a call moves, and how: what calls of one kind have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct CallShape {
+pub struct RecordedShape {
     /// Elements: the caller's of a call, those of NCCL's task of a task.
     pub count: u64,
     /// The CUDA stream's address; 0 if unknown.
@@ -67,10 +72,10 @@ pub struct CallShape {
     pub proto: u8,
 }
 
-impl Default for CallShape {
-    fn default() -> CallShape {
+impl Default for RecordedShape {
+    fn default() -> RecordedShape {
         use crate::names::UNKNOWN;
-        CallShape {
+        RecordedShape {
             count: 0,
             stream: 0,
             peer: -1,
@@ -94,7 +99,7 @@ pub struct CallBegun {
     /// Its number over the collectives, or over the messages, of the communicator.
     pub ordinal: u64,
     /// What it is.
-    pub shape: CallShape,
+    pub shape: RecordedShape,
     /// It is captured into a CUDA graph and does not run.
     pub is_captured: bool,
     /// It is seen when NCCL launches it: interface 1 to 4 has no earlier event.
@@ -113,7 +118,7 @@ pub struct TaskBegun {
     /// NCCL's own number (`seqNumber`): by communicator and operation. Messages have none.
     pub seq: Option<u64>,
     /// What it is.
-    pub shape: CallShape,
+    pub shape: RecordedShape,
 }
 
 /// Times of a task's kernel on some of its channels. Spans of one task add up.

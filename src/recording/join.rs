@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 /// A call, or a task without one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct JoinedCall {
+pub struct RecordingCall {
     /// The system's number of the thread that made it.
     pub thread: u32,
     /// The call as the program made it; `None` for a task of a call that was dropped, or that a CUDA graph launches
@@ -35,7 +35,7 @@ pub struct JoinedCall {
 pub struct CallJoiner {
     /// Channels of kernels are recorded.
     has_kernels: bool,
-    waiting: VecDeque<JoinedCall>,
+    waiting: VecDeque<RecordingCall>,
     /// How many were handed over: the number of the first that waits.
     gone: u64,
     /// The numbers of calls and of tasks that wait, by communicator and their number there.
@@ -71,7 +71,7 @@ impl CallJoiner {
         &mut self,
         thread: u32,
         timed: &TimedEvent,
-        mut take: impl FnMut(&JoinedCall),
+        mut take: impl FnMut(&RecordingCall),
     ) {
         let time_ns = timed.time_ns;
         match timed.event {
@@ -79,7 +79,7 @@ impl CallJoiner {
                 self.calls
                     .insert((call.comm, call.number), self.next_number());
                 self.waiting
-                    .push_back(JoinedCall::from_call(thread, time_ns, call));
+                    .push_back(RecordingCall::from_call(thread, time_ns, call));
             }
             Event::Task(task) => self.add_task(thread, time_ns, task),
             Event::TaskEnded { comm, number } => {
@@ -106,7 +106,7 @@ impl CallJoiner {
     }
 
     /// Hands over the calls that still wait: they are not complete.
-    pub fn finish(&mut self, mut take: impl FnMut(&JoinedCall)) {
+    pub fn finish(&mut self, mut take: impl FnMut(&RecordingCall)) {
         while !self.waiting.is_empty() {
             self.hand_over(&mut take);
         }
@@ -128,16 +128,16 @@ impl CallJoiner {
         }
         self.tasks.insert(key, self.next_number());
         self.waiting
-            .push_back(JoinedCall::from_task(thread, time_ns, task));
+            .push_back(RecordingCall::from_task(thread, time_ns, task));
     }
 
-    fn waiting_mut(&mut self, number: u64) -> Option<&mut JoinedCall> {
+    fn waiting_mut(&mut self, number: u64) -> Option<&mut RecordingCall> {
         let at = number.checked_sub(self.gone)?;
         self.waiting.get_mut(usize::try_from(at).ok()?)
     }
 
     /// Returns the call of a task; counts a part without one.
-    fn task_mut(&mut self, key: PartKey) -> Option<&mut JoinedCall> {
+    fn task_mut(&mut self, key: PartKey) -> Option<&mut RecordingCall> {
         let number = self.tasks.get(&key).copied();
         let at = number.and_then(|number| number.checked_sub(self.gone));
         let known = at.and_then(|at| self.waiting.get_mut(usize::try_from(at).ok()?));
@@ -145,7 +145,7 @@ impl CallJoiner {
         known
     }
 
-    fn hand_over(&mut self, take: &mut impl FnMut(&JoinedCall)) {
+    fn hand_over(&mut self, take: &mut impl FnMut(&RecordingCall)) {
         let Some(first) = self.waiting.pop_front() else {
             return;
         };
@@ -170,9 +170,9 @@ impl CallJoiner {
     }
 }
 
-impl JoinedCall {
-    fn from_call(thread: u32, begun_ns: u64, call: CallBegun) -> JoinedCall {
-        JoinedCall {
+impl RecordingCall {
+    fn from_call(thread: u32, begun_ns: u64, call: CallBegun) -> RecordingCall {
+        RecordingCall {
             thread,
             call: Some(call),
             begun_ns,
@@ -184,8 +184,8 @@ impl JoinedCall {
         }
     }
 
-    fn from_task(thread: u32, begun_ns: u64, task: TaskBegun) -> JoinedCall {
-        JoinedCall {
+    fn from_task(thread: u32, begun_ns: u64, task: TaskBegun) -> RecordingCall {
+        RecordingCall {
             thread,
             call: None,
             begun_ns,

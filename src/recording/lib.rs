@@ -30,9 +30,9 @@ mod varint;
 pub use codec::{EventEncoder, FrameHead};
 pub use error::Malformed;
 pub use event::{
-    CallBegun, CallShape, CommFacts, Event, KernelSpan, ProcessFacts, ProxyEnded, TaskBegun,
+    CallBegun, CommFacts, Event, KernelSpan, ProcessFacts, ProxyEnded, RecordedShape, TaskBegun,
     TimedEvent,
 };
 pub use frame::{FrameKind, MAGIC, append_frame};
-pub use join::{CallJoiner, JoinedCall};
+pub use join::{CallJoiner, RecordingCall};
 pub use reader::{RecordingDamage, RecordingItem, RecordingReader};

@@ -44,16 +44,25 @@ fn write(frames: &[Vec<TimedEvent>]) -> Vec<u8> {
 #[derive(Debug, Default, PartialEq)]
 struct Read {
     events: Vec<TimedEvent>,
+    threads: Vec<u32>,
     comms: HashMap<u32, CommFacts>,
     damage: Vec<RecordingDamage>,
 }
 
+/// Reads a file of the writer's: each event has its thread.
 fn read(file: &[u8]) -> Read {
+    let found = read_any(file);
+    let own = found.events.iter().map(thread_of);
+    assert!(own.eq(found.threads.iter().copied()));
+    found
+}
+
+fn read_any(file: &[u8]) -> Read {
     let (mut reader, mut found) = (RecordingReader::new(file), Read::default());
     let mut take = |item: RecordingItem<'_>| match item {
         RecordingItem::Comm(number, facts) => _ = found.comms.insert(number, facts),
         RecordingItem::Event(thread, event) => {
-            assert_eq!(thread, thread_of(&event));
+            found.threads.push(thread);
             found.events.push(event);
         }
         RecordingItem::Damage(damage) => found.damage.push(damage),
@@ -63,7 +72,7 @@ fn read(file: &[u8]) -> Read {
     found
 }
 
-fn shapes() -> impl Strategy<Value = CallShape> {
+fn shapes() -> impl Strategy<Value = RecordedShape> {
     let op = prop_oneof![Just(4_u8), Just(6), 0..OPS.len() as u8, Just(UNKNOWN)];
     let sizes = (
         prop_oneof![Just(1024_u64), any::<u64>()],
@@ -74,7 +83,7 @@ fn shapes() -> impl Strategy<Value = CallShape> {
         let (count, peer, channels) = sizes;
         let [datatype, redop, algo, proto] = if is_plain { [7, UNKNOWN, 1, 2] } else { codes };
         let stream = if is_plain { 0x7f00_1234_5678 } else { count };
-        CallShape {
+        RecordedShape {
             count,
             stream,
             peer,
@@ -165,9 +174,9 @@ fn frames() -> impl Strategy<Value = Vec<Vec<TimedEvent>>> {
 }
 
 /// The joiner without a bound, without an order of its own: every part is looked up among all calls.
-fn join_naively(events: &[TimedEvent]) -> Vec<JoinedCall> {
-    let mut all: Vec<JoinedCall> = Vec::new();
-    let blank = |begun_ns| JoinedCall {
+fn join_naively(events: &[TimedEvent]) -> Vec<RecordingCall> {
+    let mut all: Vec<RecordingCall> = Vec::new();
+    let blank = |begun_ns| RecordingCall {
         thread: 0,
         call: None,
         begun_ns,
@@ -178,8 +187,8 @@ fn join_naively(events: &[TimedEvent]) -> Vec<JoinedCall> {
         kernel_seen_ns: None,
     };
     for &TimedEvent { time_ns, event } in events {
-        let find = |all: &mut [JoinedCall], comm, number| {
-            let of = |known: &JoinedCall| {
+        let find = |all: &mut [RecordingCall], comm, number| {
+            let of = |known: &RecordingCall| {
                 known
                     .task
                     .is_some_and(|t| (t.comm, t.number) == (comm, number))
@@ -187,12 +196,12 @@ fn join_naively(events: &[TimedEvent]) -> Vec<JoinedCall> {
             all.iter().rposition(of)
         };
         match event {
-            Event::Call(call) => all.push(JoinedCall {
+            Event::Call(call) => all.push(RecordingCall {
                 call: Some(call),
                 ..blank(time_ns)
             }),
             Event::Task(task) => {
-                let of = |known: &JoinedCall| {
+                let of = |known: &RecordingCall| {
                     known
                         .call
                         .is_some_and(|call| (call.comm, call.number) == (task.comm, task.call))
@@ -314,7 +323,7 @@ proptest! {
             bytes.extend_from_slice(MAGIC);
             append_frame(&mut bytes, FrameKind::Events, 0, &[&[1, 0][..], &body].concat());
         }
-        let found = read(&bytes);
+        let found = read_any(&bytes);
         let damaged: u64 = found.damage.iter().map(|damage| damage.bytes).sum();
         prop_assert!(damaged <= bytes.len() as u64);
     }
@@ -334,13 +343,13 @@ proptest! {
 }
 
 fn a_call(number: u64) -> [TimedEvent; 3] {
-    let shape = CallShape {
+    let shape = RecordedShape {
         count: 4096,
         op: 4,
         datatype: 7,
-        ..CallShape::default()
+        ..RecordedShape::default()
     };
-    let task_shape = CallShape {
+    let task_shape = RecordedShape {
         channels: 16,
         algo: 1,
         proto: 2,

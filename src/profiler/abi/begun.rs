@@ -2,13 +2,13 @@
 
 use super::descriptors::{
     CollV4, DescriptorV1, DescriptorV2, DescriptorV3, DescriptorV4, DescriptorV5, DescriptorV6,
-    P2pV4, ProxyOp,
+    P2pV4, ProxyOpDescriptor,
 };
 use super::words::{ALGO_NAMES, DATATYPE_NAMES, OP_NAMES, PROTO_NAMES};
 use crate::calls::{BegunEvent, Handle};
 use crate::proxies::ProxyBegun;
 use crate::settings::mask;
-use nccl_pipe_recording::CallShape;
+use nccl_pipe_recording::RecordedShape;
 use nccl_pipe_recording::names::{ALGOS, UNKNOWN};
 use std::ffi::c_void;
 
@@ -34,7 +34,7 @@ impl ReadDescriptor for DescriptorV1 {
             match u32::from(self.kind) {
                 mask::COLL => {
                     let coll = self.of.coll;
-                    let shape = CallShape {
+                    let shape = RecordedShape {
                         count: coll.count as u64,
                         peer: coll.root,
                         channels: u16::from(coll.n_max_channels),
@@ -55,12 +55,12 @@ impl ReadDescriptor for DescriptorV1 {
                 }
                 mask::P2P => {
                     let p2p = self.of.p2p;
-                    let shape = CallShape {
+                    let shape = RecordedShape {
                         count: p2p.count as u64,
                         peer: p2p.peer,
                         op: p2p.func,
                         datatype: p2p.datatype,
-                        ..CallShape::default()
+                        ..RecordedShape::default()
                     };
                     task(Handle::NONE, None, shape, p2p.comm_hash, self.rank)
                 }
@@ -81,7 +81,7 @@ macro_rules! read_named {
                     match u32::from(self.kind) {
                         mask::COLL => {
                             let coll = self.of.coll;
-                            let shape = CallShape {
+                            let shape = RecordedShape {
                                 count: coll.count as u64,
                                 peer: coll.root,
                                 channels: u16::from(coll.n_max_channels),
@@ -89,19 +89,19 @@ macro_rules! read_named {
                                 datatype: DATATYPE_NAMES.number(coll.datatype),
                                 algo: ALGO_NAMES.number(coll.algo),
                                 proto: PROTO_NAMES.number(coll.proto),
-                                ..CallShape::default()
+                                ..RecordedShape::default()
                             };
                             let seq = Some(coll.seq_number);
                             task(Handle::NONE, seq, shape, coll.comm_hash, self.rank)
                         }
                         mask::P2P => {
                             let p2p = self.of.p2p;
-                            let shape = CallShape {
+                            let shape = RecordedShape {
                                 count: p2p.count as u64,
                                 peer: p2p.peer,
                                 op: OP_NAMES.number(p2p.func),
                                 datatype: DATATYPE_NAMES.number(p2p.datatype),
-                                ..CallShape::default()
+                                ..RecordedShape::default()
                             };
                             task(Handle::NONE, None, shape, p2p.comm_hash, self.rank)
                         }
@@ -147,25 +147,25 @@ impl ReadDescriptor for DescriptorV5 {
             match u32::try_from(self.kind).unwrap_or(0) {
                 mask::COLL_API => {
                     let api = self.of.coll_api;
-                    let shape = CallShape {
+                    let shape = RecordedShape {
                         count: api.count as u64,
                         stream: api.stream as u64,
                         peer: api.root,
                         op: OP_NAMES.number(api.func),
                         datatype: DATATYPE_NAMES.number(api.datatype),
-                        ..CallShape::default()
+                        ..RecordedShape::default()
                     };
                     let is_captured = api.graph_captured != 0;
                     BegunEvent::Call { shape, is_captured }
                 }
                 mask::P2P_API => {
                     let api = self.of.p2p_api;
-                    let shape = CallShape {
+                    let shape = RecordedShape {
                         count: api.count as u64,
                         stream: api.stream as u64,
                         op: OP_NAMES.number(api.func),
                         datatype: DATATYPE_NAMES.number(api.datatype),
-                        ..CallShape::default()
+                        ..RecordedShape::default()
                     };
                     let is_captured = api.graph_captured != 0;
                     BegunEvent::Call { shape, is_captured }
@@ -206,14 +206,14 @@ impl ReadDescriptor for DescriptorV6 {
         // SAFETY: the type names the member, as the caller promises.
         unsafe {
             let ce = self.of.ce_coll;
-            let shape = CallShape {
+            let shape = RecordedShape {
                 count: ce.count as u64,
                 stream: ce.stream as u64,
                 peer: ce.root,
                 op: OP_NAMES.number(ce.func),
                 datatype: DATATYPE_NAMES.number(ce.datatype),
                 algo: CE,
-                ..CallShape::default()
+                ..RecordedShape::default()
             };
             // NCCL counts them apart.
             task(handle(self.parent), None, shape, 0, self.rank)
@@ -221,7 +221,13 @@ impl ReadDescriptor for DescriptorV6 {
     }
 }
 
-fn task(call: Handle, seq: Option<u64>, shape: CallShape, comm_id: u64, rank: i32) -> BegunEvent {
+fn task(
+    call: Handle,
+    seq: Option<u64>,
+    shape: RecordedShape,
+    comm_id: u64,
+    rank: i32,
+) -> BegunEvent {
     BegunEvent::Task {
         call,
         seq,
@@ -236,7 +242,7 @@ fn task(call: Handle, seq: Option<u64>, shape: CallShape, comm_id: u64, rank: i3
 unsafe fn read_coll(coll: &CollV4, call: Handle) -> BegunEvent {
     // SAFETY: as the caller promises.
     let shape = unsafe {
-        CallShape {
+        RecordedShape {
             count: coll.count as u64,
             peer: coll.root,
             channels: u16::from(coll.n_channels),
@@ -244,7 +250,7 @@ unsafe fn read_coll(coll: &CollV4, call: Handle) -> BegunEvent {
             datatype: DATATYPE_NAMES.number(coll.datatype),
             algo: ALGO_NAMES.number(coll.algo),
             proto: PROTO_NAMES.number(coll.proto),
-            ..CallShape::default()
+            ..RecordedShape::default()
         }
     };
     task(call, Some(coll.seq_number), shape, 0, -1)
@@ -255,19 +261,19 @@ unsafe fn read_coll(coll: &CollV4, call: Handle) -> BegunEvent {
 unsafe fn read_p2p(p2p: &P2pV4, call: Handle) -> BegunEvent {
     // SAFETY: as the caller promises.
     let shape = unsafe {
-        CallShape {
+        RecordedShape {
             count: p2p.count as u64,
             peer: p2p.peer,
             channels: u16::from(p2p.n_channels),
             op: OP_NAMES.number(p2p.func),
             datatype: DATATYPE_NAMES.number(p2p.datatype),
-            ..CallShape::default()
+            ..RecordedShape::default()
         }
     };
     task(call, None, shape, 0, -1)
 }
 
-fn read_proxy(op: &ProxyOp, parent: *const c_void) -> BegunEvent {
+fn read_proxy(op: &ProxyOpDescriptor, parent: *const c_void) -> BegunEvent {
     // With PXN it works for another process of the host: those handles mean nothing here.
     let is_own = u32::try_from(op.pid) == Ok(std::process::id());
     BegunEvent::Proxy(ProxyBegun {

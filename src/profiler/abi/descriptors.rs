@@ -178,7 +178,7 @@ pub(super) struct CeCollV6 {
 /// `proxyOp` of all versions.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(super) struct ProxyOp {
+pub(super) struct ProxyOpDescriptor {
     pub(super) pid: libc::pid_t,
     pub(super) channel_id: u8,
     pub(super) peer: c_int,
@@ -216,24 +216,24 @@ macro_rules! kinds {
 
 kinds! {
     /// The kinds of version 1.
-    KindsV1 { coll: CollV1, p2p: P2pV1, proxy_op: ProxyOp, }
+    KindsV1 { coll: CollV1, p2p: P2pV1, proxy_op: ProxyOpDescriptor, }
 }
 kinds! {
     /// The kinds of version 2.
-    KindsV2 { coll: CollV2, p2p: P2pV2, proxy_op: ProxyOp, }
+    KindsV2 { coll: CollV2, p2p: P2pV2, proxy_op: ProxyOpDescriptor, }
 }
 kinds! {
     /// The kinds of version 3.
-    KindsV3 { coll: CollV3, p2p: P2pV2, proxy_op: ProxyOp, kernel_ch: KernelChV3, }
+    KindsV3 { coll: CollV3, p2p: P2pV2, proxy_op: ProxyOpDescriptor, kernel_ch: KernelChV3, }
 }
 kinds! {
     /// The kinds of version 4.
-    KindsV4 { coll: CollV4, p2p: P2pV4, proxy_op: ProxyOp, kernel_ch: KernelChV4, }
+    KindsV4 { coll: CollV4, p2p: P2pV4, proxy_op: ProxyOpDescriptor, kernel_ch: KernelChV4, }
 }
 kinds! {
     /// The kinds of version 5.
     KindsV5 {
-        coll_api: CollApiV5, p2p_api: P2pApiV5, coll: CollV4, p2p: P2pV4, proxy_op: ProxyOp,
+        coll_api: CollApiV5, p2p_api: P2pApiV5, coll: CollV4, p2p: P2pV4, proxy_op: ProxyOpDescriptor,
         kernel_ch: KernelChV4,
     }
 }

@@ -4,7 +4,7 @@ use super::predict::FramePrediction;
 use super::{FrameHead, flag, kind, other};
 use crate::error::Malformed;
 use crate::event::{
-    CallBegun, CallShape, CommFacts, Event, KernelSpan, ProcessFacts, ProxyEnded, TaskBegun,
+    CallBegun, CommFacts, Event, KernelSpan, ProcessFacts, ProxyEnded, RecordedShape, TaskBegun,
     TimedEvent,
 };
 use crate::limits::{FORMAT_VERSION, MAX_COMMS, MAX_NAME_BYTES, MAX_SHAPES};
@@ -13,7 +13,7 @@ use crate::varint::BodyBytes;
 /// Decodes the events of a file, frame by frame.
 #[derive(Debug, Default)]
 pub(crate) struct EventDecoder {
-    shapes: Vec<CallShape>,
+    shapes: Vec<RecordedShape>,
     frame: FramePrediction,
 }
 
@@ -126,7 +126,7 @@ impl EventDecoder {
         if self.shapes.len() > MAX_SHAPES {
             return Err(Malformed("too many shapes"));
         }
-        let shape = CallShape {
+        let shape = RecordedShape {
             op: bytes.take_byte()?,
             datatype: bytes.take_byte()?,
             redop: bytes.take_byte()?,
@@ -142,7 +142,7 @@ impl EventDecoder {
         Ok(())
     }
 
-    fn take_shape(&self, bytes: &mut BodyBytes<'_>) -> Result<CallShape, Malformed> {
+    fn take_shape(&self, bytes: &mut BodyBytes<'_>) -> Result<RecordedShape, Malformed> {
         let number = bytes.take_varint()? as usize;
         let shape = self.shapes.get(number).copied();
         shape.ok_or(Malformed("a shape that is not defined"))

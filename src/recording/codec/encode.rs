@@ -3,7 +3,7 @@
 use super::predict::FramePrediction;
 use super::{FrameHead, flag, kind, other};
 use crate::event::{
-    CallBegun, CallShape, CommFacts, Event, KernelSpan, ProcessFacts, ProxyEnded, TaskBegun,
+    CallBegun, CommFacts, Event, KernelSpan, ProcessFacts, ProxyEnded, RecordedShape, TaskBegun,
     TimedEvent,
 };
 use crate::limits::{
@@ -16,7 +16,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 #[derive(Debug, Default)]
 pub struct EventEncoder {
     body: Vec<u8>,
-    shapes: FxHashMap<CallShape, u32>,
+    shapes: FxHashMap<RecordedShape, u32>,
     comms: FxHashSet<u32>,
     frame: FramePrediction,
     /// Frames since the last fresh one; 0 if the next is fresh.
@@ -112,7 +112,7 @@ impl EventEncoder {
     }
 
     /// Returns the number of a shape, which it defines if need be.
-    fn number_shape(&mut self, shape: &CallShape) -> u32 {
+    fn number_shape(&mut self, shape: &RecordedShape) -> u32 {
         let next = self.shapes.len() as u32;
         let number = *self.shapes.entry(*shape).or_insert(next);
         if number == next {

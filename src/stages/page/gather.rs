@@ -34,7 +34,7 @@ pub struct PageOrder<'a> {
     pub whole: bool,
     /// How inputs are read.
     pub options: &'a Options,
-    /// The calls of the tables that count calls. What is wrong is judged by all calls.
+    /// The calls of the tables that count calls; faults are judged by all calls.
     pub filter: &'a CallFilter,
     /// Those of the other run.
     pub filter_against: &'a CallFilter,

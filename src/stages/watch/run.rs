@@ -111,7 +111,7 @@ impl OutlivingListener<'_> {
         })
     }
 
-    /// Reads what each input has grown by, once. Returns whether any has, and the events, whose calls are those of
+    /// Reads what each input has grown by, once. Returns whether any has, and the events, with the calls of
     /// their own log.
     fn read_round(
         &mut self,
@@ -222,8 +222,9 @@ pub fn run_watch(
         let inputs = watch.count_inputs();
         let (any, events) = listener.read_round(follow, &mut watch, &mut log)?;
         let (known, now) = (watch.count_inputs(), Instant::now());
-        let are_many = known > 1 && !follow.has_pipe();
-        let has_copies = are_many && known > inputs;
+        // A file may still be empty.
+        let are_many = follow.files().nth(1).is_some() && !follow.has_pipe();
+        let has_copies = are_many && known > inputs.max(1);
         let mut events = backlog.pass_events(events, are_many, has_copies, now);
         if !backlog.is_open {
             watch.finish_round(&mut events);

@@ -194,7 +194,11 @@ fn count_code(figures: &mut Figures, source: &Source, patterns: &Patterns) {
     for found in patterns.unfinished.find_iter(code) {
         figures.unfinished.push(place(found.start()));
     }
-    let is_allowed = ["src/engine/source/", "src/profiler/abi/", "src/profiler/system.rs"];
+    let is_allowed = [
+        "src/engine/source/",
+        "src/profiler/abi/",
+        "src/profiler/system.rs",
+    ];
     if !is_allowed.iter().any(|room| name.starts_with(room)) {
         for found in patterns.unsafe_code.find_iter(code) {
             figures.unsafe_elsewhere.push(place(found.start()));

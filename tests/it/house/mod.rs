@@ -38,7 +38,7 @@ const ROOMS: [(&str, usize); 29] = [
     ("src/stages/setup/net", 2_805),
     ("src/stages/setup/tuning", 1_050),
     ("src/stages/trainer", 1_800),
-    ("src/stages/watch", 2_340),
+    ("src/stages/watch", 2_350),
     ("src/program", 2_200),
     ("src/bin", 2_550),
     ("src", 130_490),

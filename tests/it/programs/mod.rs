@@ -17,6 +17,7 @@ mod pack;
 mod parquet;
 mod proxy;
 mod ras_watch;
+mod recorder;
 mod report;
 mod rows;
 mod several_jobs;

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::report::account::LineClass;
 use crate::report::count_phrase;
 use crate::source::Input;
-use nccl_pipe_recording::{Event, JoinedCall, MAGIC, RecordingItem, RecordingReader};
+use nccl_pipe_recording::{Event, MAGIC, RecordingCall, RecordingItem, RecordingReader};
 use row::RecordedProcess;
 use std::io::{BufReader, Read};
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ pub(super) fn read_calls(input: &Input, taking: &mut RowTaker<'_>) -> Result<()>
 
 fn read_frames(reader: impl Read, name: &str, taking: &mut RowTaker<'_>) -> Result<()> {
     let mut reader = RecordingReader::new(reader);
-    let (mut process, mut ready) = (RecordedProcess::default(), Vec::<JoinedCall>::new());
+    let (mut process, mut ready) = (RecordedProcess::default(), Vec::<RecordingCall>::new());
     let (mut dropped, mut has_end) = (0_u64, false);
     let mut is_more = true;
     while is_more {

@@ -8,7 +8,7 @@ use crate::grammar::values::{Datatype, RedOp, has_root};
 use crate::members::comm_id::CommId;
 use crate::output::table::{Row, Timing};
 use nccl_pipe_recording::names::{ALGOS, OPS, PROTOS, UNKNOWN, find_name, is_message};
-use nccl_pipe_recording::{CallJoiner, CommFacts, JoinedCall, ProcessFacts, TimedEvent};
+use nccl_pipe_recording::{CallJoiner, CommFacts, ProcessFacts, RecordingCall, TimedEvent};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The clock of times that the recorder takes on the host, in ns since 1970.
@@ -42,10 +42,8 @@ struct RecordedComm {
 impl RecordedProcess {
     /// Takes the facts of the process, which come first.
     pub(super) fn begin(&mut self, facts: &ProcessFacts) {
-        /// `ncclProfileKernelCh` of NCCL's mask.
-        const KERNEL_CH: u32 = 1 << 6;
         self.facts = facts.clone();
-        self.joiner = Some(CallJoiner::new(facts.event_mask & KERNEL_CH != 0));
+        self.joiner = Some(CallJoiner::new(facts.has_kernels()));
     }
 
     pub(super) fn add_comm(&mut self, number: u32, facts: CommFacts) {
@@ -57,7 +55,7 @@ impl RecordedProcess {
         &mut self,
         thread: u32,
         timed: &TimedEvent,
-        take: impl FnMut(&JoinedCall),
+        take: impl FnMut(&RecordingCall),
     ) {
         if let Some(joiner) = &mut self.joiner {
             joiner.add_event(thread, timed, take);
@@ -65,7 +63,7 @@ impl RecordedProcess {
     }
 
     /// Gives the calls that are not complete to `take`.
-    pub(super) fn finish(&mut self, take: impl FnMut(&JoinedCall)) {
+    pub(super) fn finish(&mut self, take: impl FnMut(&RecordingCall)) {
         if let Some(joiner) = &mut self.joiner {
             joiner.finish(take);
         }
@@ -84,7 +82,7 @@ impl RecordedProcess {
     /// Hands over the row of a call. A graph's launch has none.
     pub(super) fn emit_row(
         &mut self,
-        joined: &JoinedCall,
+        joined: &RecordingCall,
         taking: &mut RowTaker<'_>,
     ) -> Result<()> {
         if let Some(call) = joined.call.filter(|call| call.is_captured)
@@ -155,7 +153,7 @@ impl RecordedProcess {
 impl RecordedComm {
     /// Returns a call's number as the call table has it: of collectives by communicator, of messages by operation
     /// and peer.
-    fn number_call(&mut self, joined: &JoinedCall, peer: Option<i32>) -> Option<u64> {
+    fn number_call(&mut self, joined: &RecordingCall, peer: Option<i32>) -> Option<u64> {
         let call = joined.call?;
         self.has_gap |= call.number != self.next;
         self.next = call.number.wrapping_add(1);
@@ -180,7 +178,7 @@ fn known(number: u8) -> Option<u32> {
 /// Returns when a call began, how long it took, and on which clock.
 fn call_times(
     process: &ProcessFacts,
-    joined: &JoinedCall,
+    joined: &RecordingCall,
 ) -> (Option<u64>, Option<u64>, &'static [u8]) {
     let kernel = joined.kernel.unwrap_or_default();
     if kernel.start_ns > 0 && kernel.stop_ns >= kernel.start_ns && joined.has_whole_kernel() {
@@ -193,7 +191,7 @@ fn call_times(
     (process.realtime_of(begun_ns), dur_ns, HOST_CLOCK)
 }
 
-fn describe_quality(joined: &JoinedCall) -> &'static [u8] {
+fn describe_quality(joined: &RecordingCall) -> &'static [u8] {
     let kernel = joined.kernel.unwrap_or_default();
     match (joined.call, joined.task) {
         (Some(call), _) if call.is_captured => b"captured into a CUDA graph",

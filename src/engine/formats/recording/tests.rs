@@ -5,14 +5,14 @@ use crate::formats::InputHead;
 use crate::report::account::Account;
 use nccl_pipe_recording::*;
 
-fn shape(op: u8, count: u64, peer: i32) -> CallShape {
+fn shape(op: u8, count: u64, peer: i32) -> RecordedShape {
     let datatype = 7;
-    CallShape {
+    RecordedShape {
         op,
         count,
         peer,
         datatype,
-        ..CallShape::default()
+        ..RecordedShape::default()
     }
 }
 
@@ -39,8 +39,8 @@ fn recording() -> Vec<u8> {
             is_launch,
         })
     };
-    let task = |number, seq, shape: CallShape| {
-        let shape = CallShape {
+    let task = |number, seq, shape: RecordedShape| {
+        let shape = RecordedShape {
             algo: 1,
             proto: 2,
             channels: 2,

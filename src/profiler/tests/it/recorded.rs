@@ -2,7 +2,7 @@
 
 use crate::truth::TrueCall;
 use nccl_pipe_recording::{
-    CallJoiner, CommFacts, Event, JoinedCall, ProcessFacts, ProxyEnded, RecordingDamage,
+    CallJoiner, CommFacts, Event, ProcessFacts, ProxyEnded, RecordingCall, RecordingDamage,
     RecordingItem, RecordingReader,
 };
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use std::path::Path;
 pub(crate) struct Recorded {
     pub(crate) process: ProcessFacts,
     pub(crate) comms: BTreeMap<u32, CommFacts>,
-    pub(crate) calls: Vec<JoinedCall>,
+    pub(crate) calls: Vec<RecordingCall>,
     pub(crate) proxies: Vec<ProxyEnded>,
     pub(crate) comms_ended: usize,
     pub(crate) dropped: u64,
@@ -82,10 +82,10 @@ fn read_file(path: &Path) -> Recorded {
 
 impl Recorded {
     /// Returns the calls of the communicator with a hash, in the order of their numbers.
-    pub(crate) fn calls_of(&self, id: u64) -> Vec<JoinedCall> {
+    pub(crate) fn calls_of(&self, id: u64) -> Vec<RecordingCall> {
         let comm = self.comms.iter().find(|(_, facts)| facts.id == id);
         let comm = *comm.unwrap_or_else(|| panic!("{id:x}: {:?}", self.comms)).0;
-        let mut calls: Vec<JoinedCall> = self
+        let mut calls: Vec<RecordingCall> = self
             .calls
             .iter()
             .filter(|call| call.comm() == comm)
@@ -97,7 +97,7 @@ impl Recorded {
 }
 
 /// Compares calls of one communicator with the truth, call by call.
-pub(crate) fn assert_equal(calls: &[JoinedCall], truth: &[TrueCall], version: u32) {
+pub(crate) fn assert_equal(calls: &[RecordingCall], truth: &[TrueCall], version: u32) {
     assert_eq!(calls.len(), truth.len());
     let mut ordinals = [0_u64; 2];
     for (number, (joined, truth)) in calls.iter().zip(truth).enumerate() {

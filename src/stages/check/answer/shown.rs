@@ -29,7 +29,7 @@ impl CheckSummary {
     }
 }
 
-/// True for a finding whose process and call, the call of its first line, pass a filter.
+/// True if the process of a finding and the call of its first line pass a filter.
 fn does_fit(finding: &Finding, filter: &CallFilter) -> bool {
     let about = &finding.about;
     let first = finding.evidence.first();

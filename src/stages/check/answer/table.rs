@@ -157,7 +157,7 @@ pub(crate) fn describe_compared(checked: &CheckSummary) -> String {
 
 /// What was not compared, and why.
 fn describe_unjudged(checked: &CheckSummary) -> String {
-    // The last calls were judged where a rank is said to have stopped.
+    // The last calls were judged where a rank stopped.
     let is_stop = |f: &Finding| {
         let stops = [Kind::RankBehind, Kind::RankSilent, Kind::Deadlock];
         f.severity == Severity::Error && stops.contains(&f.kind)
