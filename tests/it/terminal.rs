@@ -228,7 +228,10 @@ fn the_answer_comes_before_the_table_and_after_one_that_scrolls() {
             "nccl-net captured/3d",
             "hosts: 1; network: Socket; GPUDirect: no network connections",
         ),
-        ("nccl-hist captured/3d", "83 % of 6640 calls have <64KB; "),
+        (
+            "nccl-hist captured/3d",
+            "93 % of 26888 calls are of 64KB-1MB; 60 % of the bytes",
+        ),
         (
             "nccl-skew captured/fsdp-inspector",
             "rank 3 on vm comes latest: ",

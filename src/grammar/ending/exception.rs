@@ -193,8 +193,13 @@ pub(super) fn read_own_report<'a>(before: &'a [u8], _: &'a [u8]) -> Option<Endin
 fn report_own_words<'a>(what: FailureCause, before: &'a [u8]) -> Option<EndingLine<'a>> {
     // The ranks that did not come to a barrier, or the address, are in front of the words.
     let list = before.len().saturating_sub(MAX_RANK_LIST_BYTES);
-    (!is_logged_as_warning(before)).then_some(EndingLine::Failed(ProcessFailure {
-        what,
+    let what = match (is_logged_as_warning(before), what) {
+        (false, what) => Some(what),
+        (true, FailureCause::Nccl) => Some(FailureCause::Warned),
+        (true, _) => None,
+    };
+    Some(EndingLine::Failed(ProcessFailure {
+        what: what?,
         who: process_of_line(before),
         says: &before[list..],
     }))

@@ -395,6 +395,19 @@ pub(super) fn read_paddle<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<EndingLin
     report_process_failure(cause_of_exit_code(dec_i32(code).ok()?.1)?, who)
 }
 
+/// Paddle's older launcher: `ABORT!!! Out of all 4 trainers, the trainer process with rank=[0, 3] was aborted.`
+pub(super) fn read_paddle_abort<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    memmem::find(before, b"ABORT!!! Out of all ")?;
+    Some(EndingLine::Failed(ProcessFailure {
+        what: FailureCause::Crash,
+        who: ProcessOfLine {
+            rank: Some(dec_u32(behind).ok()?.1),
+            ..ProcessOfLine::default()
+        },
+        says: b"Paddle's launcher reports that it was aborted; the line has all such ranks, and their logs the reason",
+    }))
+}
+
 /// `Main process received SIGINT, exiting`, of DeepSpeed's launcher.
 pub(super) fn read_deepspeed_signal<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
     let what = match behind.split(|&b| b == b',').next()? {

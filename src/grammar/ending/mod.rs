@@ -112,6 +112,8 @@ pub enum FailureCause {
     Crash,
     /// An error that NCCL's functions gave to the program, or that a connection was lost.
     Nccl,
+    /// The same as a warning: it shows a failure only where nothing else is left of one.
+    Warned,
     /// A state of the process or its host that its line names: a port in use, a device that cannot be opened.
     OwnState,
     /// An exit code.
@@ -146,8 +148,11 @@ pub enum FailureMode {
 impl FailureCause {
     /// True for exceptions and errors: their text is in the line.
     fn has_text(self) -> bool {
-        let is_exception = matches!(self, FailureCause::Exception | FailureCause::Repeated);
-        is_exception || self.is_of_surroundings()
+        let is_told = matches!(
+            self,
+            FailureCause::Exception | FailureCause::Repeated | FailureCause::Warned
+        );
+        is_told || self.is_of_surroundings()
     }
 
     /// True where what the process uses failed: NCCL, another process, a port, a device.
@@ -158,7 +163,7 @@ impl FailureCause {
     /// Whether the job failed by itself or was killed.
     pub fn failure_mode(self) -> FailureMode {
         match self {
-            FailureCause::Nccl => FailureMode::Nccl,
+            FailureCause::Nccl | FailureCause::Warned => FailureMode::Nccl,
             FailureCause::Signal(1 | 9 | 15) | FailureCause::Exit(137 | 143) => FailureMode::Killed,
             FailureCause::OutOfMemory
             | FailureCause::Host
@@ -267,6 +272,10 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     ("exitcode  : ", torchrun::read_torchrun),
     ("exitcode : ", torchrun::read_torchrun_row),
     ("Container rank ", launcher::read_paddle),
+    (
+        " trainers, the trainer process with rank=[",
+        launcher::read_paddle_abort,
+    ),
     ("rank      : ", torchrun::read_torchrun_rank),
     ("host      : ", torchrun::read_torchrun_host),
     ("error_file: ", torchrun::read_error_file),

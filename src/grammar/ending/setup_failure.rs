@@ -146,6 +146,8 @@ pub fn find_setup_failure(text: &[u8]) -> Option<SetupFailure<'_>> {
                 b"Error: Connection reset by peer",
                 b"Error: failed to recv, got 0 bytes",
                 b"Error: Broken pipe",
+                b"TCPStore server has shut down too early",
+                b" failed on SocketImpl",
             ];
             has(&lost).then_some(SetupFailure::StoreLost)
         }

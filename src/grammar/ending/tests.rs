@@ -371,10 +371,11 @@ fn who_ended_and_how_is_told() {
         "step 3: line 7: 12 of 40",
         // The program's own fault, and one attempt of several.
         "NVRM: Xid (PCI:0000:dc:00): 31, pid=81, name=python, MMU Fault",
-        "[W socket.cpp:9] [c10d] The server socket has failed to listen on any local network address.",
     ] {
         assert_eq!(find_ending(line.as_bytes()), None, "{line}");
     }
+    let warned = "[W socket.cpp:9] [c10d] The server socket has failed to listen on any local network address.";
+    assert_eq!(of(warned).what, FailureCause::Warned);
 }
 
 #[test]

@@ -271,13 +271,31 @@ fn a_few_lines_of_a_failed_job_have_an_answer() {
         (
             "Duplicate GPU detected : rank 9 and rank 1 both on CUDA device 34000\nLast error:\n\
              ncclInvalidUsage: This usually reflects invalid usage of NCCL library.",
-            "error nccl_error",
+            "error warn_duplicate_gpu",
         ),
         ("RuntimeError: x", "error rank_exception"),
         ("a report on RuntimeError: x", "note not_checked"),
         (
-            "[W socket.cpp:4] [c10d] The client socket has failed to connect to [n1]:29500",
-            "note not_checked",
+            "[W socket.cpp:4] [c10d] The server socket has failed to listen on [::]:38429 (errno: 98 - Address already in use).",
+            "warning setup_failed",
+        ),
+        (
+            "[rank0]:[W9 ProcessGroupNCCL.cpp:1771] [PG ID 0 Rank 0] Failed to check the \"should dump\" flag on TCPStore, \
+             (maybe TCPStore server has shut down too early), with error: Broken pipe",
+            "warning setup_failed",
+        ),
+        (
+            "IndexKernel.cu:142: operator(): block: [3,0,0], thread: [90,0,0] Assertion `index >= -sizes[i]` failed.",
+            "error rank_crashed",
+        ),
+        (
+            "ABORT!!! Out of all 4 trainers, the trainer process with rank=[0, 3] was aborted. Please check its log.",
+            "error rank_crashed 0",
+        ),
+        // An exception as PyTorch's hook writes it, among NCCL's lines.
+        (
+            "[rank2]: ValueError: bad batch\nhostA:15:16 [2] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>",
+            "error rank_exception 2",
         ),
     ];
     for (text, expected) in cases {

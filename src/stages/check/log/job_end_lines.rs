@@ -226,6 +226,22 @@ pub(super) fn describe_assertion(assertion: KernelAssertion<'_>) -> Box<[u8]> {
     [condition, b" (", place, b")"].concat().into()
 }
 
+/// Returns the failure that a kernel's assertion shows where no line reports another.
+pub(super) fn asserted_failure(line: &JobEndLine, text: &[u8]) -> ReportedFailure {
+    let says = [&b"an assertion of a GPU's kernel failed: "[..], text].concat();
+    ReportedFailure {
+        line: line.clone(),
+        what: FailureCause::Crash,
+        says: says.into(),
+        rank: None,
+        pid: None,
+        host: None,
+        inside: None,
+        reason: None,
+        listed: false,
+    }
+}
+
 /// Returns the end of the process that a launcher's report, cut at the line `last`, names as the first.
 pub(super) fn unstated_failure(last: &JobEndLine, name: &ProcessName) -> Option<ReportedFailure> {
     Some(ReportedFailure {

@@ -214,7 +214,7 @@ impl JobEnds {
                 // Only with its traceback is an exception more than words.
                 if !matches!(
                     failure.what,
-                    FailureCause::Exception | FailureCause::Repeated
+                    FailureCause::Exception | FailureCause::Repeated | FailureCause::Warned
                 ) {
                     self.push_event(JobEventKind::Failed(failure.what.failure_mode()), at, text);
                 }

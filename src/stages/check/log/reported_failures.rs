@@ -1,8 +1,8 @@
 //! The failures of processes, put together from the lines that report them.
 
 use super::job_end_lines::{
-    FailureLine, FailureLineText, JobEndLine, ProcessName, ReportedFailure, begins_or_names_gpu,
-    name_by_pid, unstated_failure,
+    FailureLine, FailureLineText, JobEndLine, ProcessName, ReportedFailure, asserted_failure,
+    begins_or_names_gpu, name_by_pid, unstated_failure,
 };
 use super::limits::MAX_LIST_END_LINES;
 use crate::grammar::ending::FailureCause;
@@ -41,8 +41,8 @@ struct FailureReader<'a> {
     last: Option<&'a JobEndLine>,
     /// A frame in NCCL that no crash has yet.
     frame: Option<Box<[u8]>>,
-    /// The first assertion of a kernel.
-    assertion: Option<Box<[u8]>>,
+    /// The first assertion of a kernel, and its line.
+    assertion: Option<(&'a JobEndLine, Box<[u8]>)>,
 }
 
 impl<'a> FailureReader<'a> {
@@ -91,7 +91,7 @@ impl<'a> FailureReader<'a> {
                 for failure in self.all.iter_mut().filter(|f| f.is_of_assertion()) {
                     failure.inside.get_or_insert_with(|| text.clone());
                 }
-                self.assertion.get_or_insert_with(|| text.clone());
+                self.assertion.get_or_insert_with(|| (line, text.clone()));
             }
             FailureLineText::First => self.is_first = true,
             FailureLineText::Host(host) => self.name.host = Some(host.clone()),
@@ -117,7 +117,8 @@ impl<'a> FailureReader<'a> {
             return;
         }
         let is_told = who.rank.is_some() || begins_or_names_gpu(&line.text, says);
-        if raised && !traced && !(self.is_excerpt && is_told) {
+        let is_sure = traced || self.is_excerpt && is_told || is_uncaught_on_rank(&line.text, says);
+        if raised && !is_sure || what == FailureCause::Warned && !self.is_excerpt {
             return;
         }
         let is_end = matches!(what, FailureCause::Exit(_) | FailureCause::Signal(_));
@@ -148,7 +149,7 @@ impl<'a> FailureReader<'a> {
             }
             failure.inside = self.frame.take();
         } else if failure.is_of_assertion() {
-            failure.inside.clone_from(&self.assertion);
+            failure.inside = self.assertion.as_ref().map(|(_, text)| text.clone());
         }
         self.all.push(failure);
         self.is_first &= !of_report;
@@ -175,11 +176,25 @@ impl<'a> FailureReader<'a> {
             let raised = matches!(failure.what, FailureCause::Exception);
             !(raised && !texts.is_empty() && texts.contains(&drop_digits(&failure.says)))
         });
+        if let Some((line, text)) = self.assertion
+            && self.is_excerpt
+            && self.all.is_empty()
+        {
+            self.all.push(asserted_failure(line, &text));
+        }
         let cut = self.last.filter(|_| self.is_first);
         let cut = cut.and_then(|last| unstated_failure(last, &self.name));
         self.all.extend(cut);
         self.all
     }
+}
+
+/// True for the line of an exception that nothing took, as PyTorch's hook writes it: `[rank2]: ValueError: x`.
+fn is_uncaught_on_rank(line: &[u8], says: &[u8]) -> bool {
+    let rest = line.strip_prefix(b"[rank").unwrap_or_default();
+    let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+    let text = rest[digits..].strip_prefix(b"]: ").unwrap_or_default();
+    !text.is_empty() && says.starts_with(text)
 }
 
 /// A text without its numbers.

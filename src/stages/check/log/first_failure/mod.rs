@@ -138,6 +138,7 @@ impl<'a> FailureEvidence<'a> {
         failed.find_map(|failures| {
             failed_process::listed_finding(failures)
                 .or_else(|| failed_process::nccl_words_finding(failures))
+                .or_else(|| setup::warned_finding(failures))
         })
     }
 
@@ -360,6 +361,7 @@ impl<'a> FailureEvidence<'a> {
             | FailureCause::Interrupted
             | FailureCause::Repeated
             | FailureCause::Nccl
+            | FailureCause::Warned
             | FailureCause::OwnState
             | FailureCause::Signal(15) => false,
             // The exception that nothing takes aborts the process; its line may come later.

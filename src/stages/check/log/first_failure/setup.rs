@@ -2,9 +2,9 @@
 //! did not reach it.
 
 use super::FailureEvidence;
-use crate::grammar::ending::{SetupFailure, find_setup_failure};
+use crate::grammar::ending::{FailureCause, SetupFailure, find_setup_failure};
 use crate::grammar::token::dec_u32;
-use crate::stages::check::finding::{About, Confidence, Finding, Kind, Reason};
+use crate::stages::check::finding::{About, Confidence, Finding, Kind, Reason, Severity};
 use crate::stages::check::log::job_end_lines::ReportedFailure;
 use crate::stages::check::log::limits::MAX_SETUP_LINES_SHOWN;
 use crate::stages::check::wording::{quote_text, rank_ranges as ranks_named};
@@ -162,6 +162,21 @@ impl FailureEvidence<'_> {
             _ => self.ends.is_idle_after(failure.line.at),
         }
     }
+}
+
+/// The finding on a warning about the store or a port, where nothing else is left of a failure.
+pub(super) fn warned_finding(failures: &[ReportedFailure]) -> Option<Finding> {
+    let warned = failures.iter().filter(|f| f.what == FailureCause::Warned);
+    let mut warned = warned.filter_map(|f| Some((f, find_setup_failure(&f.says)?)));
+    let (failure, what) = warned.next()?;
+    let texts = describe_setup_failure(what, failure.rank);
+    Some(Finding {
+        about: About::of_rank(texts.rank),
+        advice: texts.advice,
+        why: "only a warning reports it, and jobs that end well print such warnings too".to_owned(),
+        evidence: vec![failure.line.to_evidence()],
+        ..Finding::new(texts.kind, Severity::Warning, Confidence::Low, texts.says)
+    })
 }
 
 /// True where the text only shows that another process has gone or did not come.
