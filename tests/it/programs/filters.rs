@@ -202,8 +202,8 @@ fn the_tables_of_a_page_are_those_of_the_programs_with_the_filter() {
             };
             let (all, some) = (page(&[]), page(&filter));
             // What is wrong is judged by all calls.
+            assert!(all["answer"].is_string());
             for key in ["answer", "findings"] {
-                assert!(!all[key].is_null());
                 assert_eq!(all[key], some[key], "{key} {filter:?}");
             }
             for (key, program, more) in [

@@ -313,6 +313,7 @@ mod tests {
                     "expect",
                     "flight",
                     "profiler",
+                    "recorder",
                     "cuda",
                     "snoopie",
                     "ras",

@@ -355,7 +355,7 @@ columns! {
         stream: Option<u64> as Pointer = "the CUDA stream's address",
         calls: u64 as Times = "the number of equal calls that the row represents",
         src: &'a [u8] as Text =
-            "the row's source: log, flight, kineto, profiler, recorder, inspector, nsys, mpi, snoopie or cuda",
+            "source: log, flight, kineto, profiler, recorder, inspector, nsys, mpi, snoopie, cuda",
     }
     => Timing {
         dur_ns: Option<u64> as Number =

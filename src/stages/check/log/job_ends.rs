@@ -319,13 +319,17 @@ impl JobEnds {
     /// The ends that lines report, in line order: exceptions with their traceback, and what
     /// launchers, the scheduler and the system report.
     pub(crate) fn collect_reported(&self) -> Vec<ReportedFailure> {
-        reported_failures::collect_failures(&self.told, self.is_excerpt())
+        reported_failures::collect_failures(&self.told, self.is_excerpt(), self.has_steps())
+    }
+
+    fn has_steps(&self) -> bool {
+        self.steps.values().any(|steps| !steps.is_empty())
     }
 
     /// True where no process uses NCCL and no step ends: the text may be a few lines of a longer one, so a
     /// traceback may be missing.
     pub(crate) fn is_excerpt(&self) -> bool {
-        self.begins.is_empty() && self.steps.values().all(Vec::is_empty)
+        self.begins.is_empty() && !self.has_steps()
     }
 
     /// The ranks with a line of their own at or after a line, before the job begins again.

@@ -9,12 +9,17 @@ use crate::grammar::ending::FailureCause;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns the ends that lines report, in line order: exceptions with their traceback, and what launchers, the
-/// scheduler and the system report. In an excerpt a traceback may be missing.
-pub(super) fn collect_failures(told: &[FailureLine], is_excerpt: bool) -> Vec<ReportedFailure> {
+/// scheduler and the system report. In an excerpt, and where no step ends, a traceback may be missing.
+pub(super) fn collect_failures(
+    told: &[FailureLine],
+    is_excerpt: bool,
+    has_steps: bool,
+) -> Vec<ReportedFailure> {
     let mut all = Vec::new();
     for lines in told.chunk_by(|a, b| a.line.at.input == b.line.at.input) {
         let mut reader = FailureReader {
             is_excerpt,
+            has_steps,
             ..FailureReader::default()
         };
         lines.iter().for_each(|line| reader.take_line(line));
@@ -28,6 +33,7 @@ pub(super) fn collect_failures(told: &[FailureLine], is_excerpt: bool) -> Vec<Re
 #[derive(Default)]
 struct FailureReader<'a> {
     is_excerpt: bool,
+    has_steps: bool,
     all: Vec<ReportedFailure>,
     /// The ranks that are printing a traceback.
     traced: BTreeSet<Option<u32>>,
@@ -117,7 +123,8 @@ impl<'a> FailureReader<'a> {
             return;
         }
         let is_told = who.rank.is_some() || begins_or_names_gpu(&line.text, says);
-        let is_sure = traced || self.is_excerpt && is_told || is_uncaught_on_rank(&line.text, says);
+        let is_hooked = !self.has_steps && is_uncaught_on_rank(&line.text, says);
+        let is_sure = traced || self.is_excerpt && is_told || is_hooked;
         if raised && !is_sure || what == FailureCause::Warned && !self.is_excerpt {
             return;
         }
