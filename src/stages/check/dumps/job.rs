@@ -89,14 +89,20 @@ impl DumpedJob {
                     .insert(rank);
             }
         }
+        let called = called.into_iter();
+        let called: BTreeMap<Arc<str>, Arc<[u32]>> = called
+            .map(|(name, ranks)| (name, ranks.into_iter().collect()))
+            .collect();
         for left in self.ranks.values_mut() {
-            let unlisted = left.dump.entries.iter_mut();
-            for entry in unlisted.filter(|entry| entry.group.ranks.is_empty()) {
-                let ranks = called.get(&entry.group.name).into_iter().flatten();
-                entry.group = Arc::new(FlightGroup {
-                    ranks: ranks.copied().collect(),
-                    ..FlightGroup::clone(&entry.group)
-                });
+            for entry in &mut left.dump.entries {
+                if entry.group.ranks.is_empty()
+                    && let Some(ranks) = called.get(&entry.group.name)
+                {
+                    entry.group = Arc::new(FlightGroup {
+                        ranks: ranks.clone(),
+                        ..FlightGroup::clone(&entry.group)
+                    });
+                }
             }
         }
     }
