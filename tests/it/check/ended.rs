@@ -170,7 +170,7 @@ fn who_failed_first_is_named_and_the_others_only_follow() {
     let handled = "Traceback (most recent call last):\nValueError: x\n";
     let handled = format!("{}{handled}{}\n", log(60, 0), nemo(5));
     assert_eq!(wrong(&handled), [""; 0]);
-    let words = format!("{}[rank2]: RuntimeError: x\n", log(60, 0));
+    let words = format!("{}{}\n[rank2]: RuntimeError: x\n", log(60, 0), nemo(5));
     assert_eq!(wrong(&words), [""; 0]);
 }
 
@@ -276,15 +276,6 @@ fn a_few_lines_of_a_failed_job_have_an_answer() {
         ("RuntimeError: x", "error rank_exception"),
         ("a report on RuntimeError: x", "note not_checked"),
         (
-            "[W socket.cpp:4] [c10d] The server socket has failed to listen on [::]:38429 (errno: 98 - Address already in use).",
-            "warning setup_failed",
-        ),
-        (
-            "[rank0]:[W9 ProcessGroupNCCL.cpp:1771] [PG ID 0 Rank 0] Failed to check the \"should dump\" flag on TCPStore, \
-             (maybe TCPStore server has shut down too early), with error: Broken pipe",
-            "warning setup_failed",
-        ),
-        (
             "IndexKernel.cu:142: operator(): block: [3,0,0], thread: [90,0,0] Assertion `index >= -sizes[i]` failed.",
             "error rank_crashed",
         ),
@@ -300,6 +291,15 @@ fn a_few_lines_of_a_failed_job_have_an_answer() {
     ];
     for (text, expected) in cases {
         assert_eq!(told(text, &[]), [expected], "{text}");
+    }
+    // Jobs that end well print such warnings, too.
+    for text in [
+        "[W socket.cpp:4] [c10d] The server socket has failed to listen on [::]:38429 (errno: 98 - Address already in use).",
+        "[rank0]:[W9 ProcessGroupNCCL.cpp:1771] [PG ID 0 Rank 0] Failed to check the \"should dump\" flag on TCPStore, \
+         (maybe TCPStore server has shut down too early), with error: Broken pipe",
+    ] {
+        let expected = ["warning setup_failed", "note not_checked"];
+        assert_eq!(told(text, &[]), expected, "{text}");
     }
     // A second launcher of a host finds the port taken, and goes on as a client.
     let taken = "[E socket.cpp:4] [c10d] The server socket has failed to listen on any local network address.\n";
