@@ -227,7 +227,7 @@ mod tests {
         });
         let names: BTreeSet<&str> = with_calls.map(|format| format.name).collect();
         let meaning = MEANINGS[Column::src as usize];
-        let words = meaning.strip_prefix("the row's source: ").unwrap();
+        let words = meaning.strip_prefix("source: ").unwrap();
         let words: BTreeSet<&str> = words.split(", ").flat_map(|w| w.split(" or ")).collect();
         assert_eq!(names, words);
         assert!(find_parts_of_source(b"mpi").has(Provides::MPI));
