@@ -368,14 +368,15 @@ fn a_full_disk_costs_only_what_had_no_room() {
 
 #[test]
 fn what_has_no_room_is_counted() {
-    for (scene, calls) in [
-        ("flood", 20_000 * calls_of(0, 20).concat().len()),
-        ("threads", 300),
+    // The writer may keep up with one thread, and has no ring for the last of 300.
+    for (scene, calls, is_full) in [
+        ("flood", 20_000 * calls_of(0, 20).concat().len(), false),
+        ("threads", 300, true),
     ] {
         let (status, files) = play(scene, 6, "calls");
         assert!(status.success());
         let file = only(files);
-        assert!(file.dropped > 0, "{scene}");
+        assert!(file.dropped > 0 || !is_full, "{scene}");
         let events = file.events - 2 - file.drop_events + file.dropped;
         assert_eq!(events, 3 * calls as u64, "{scene}");
     }
