@@ -18,6 +18,8 @@ static GENERATION: AtomicU32 = AtomicU32::new(0);
 /// The recorder of this process, or of one that it was forked from.
 static CURRENT: Mutex<Option<Arc<Recorder>>> = Mutex::new(None);
 static HOOKS: Once = Once::new();
+/// Events of threads that found `CURRENT` locked when they wanted a ring: NCCL's threads never wait.
+static UNHOUSED: AtomicU64 = AtomicU64::new(0);
 
 /// What NCCL's threads and the writer share.
 #[derive(Debug)]
@@ -85,7 +87,11 @@ pub(crate) fn begin_recorder(interface: u32) -> (Option<Arc<Recorder>>, Option<N
 
 /// Makes a ring for this thread.
 pub(crate) fn add_lane() -> Option<Lane> {
-    let current = lock_within(&CURRENT, Duration::ZERO)?.clone()?;
+    let Some(current) = lock_within(&CURRENT, Duration::ZERO) else {
+        UNHOUSED.fetch_add(1, Ordering::Relaxed);
+        return None;
+    };
+    let current = current.clone()?;
     let is_own = current.generation == current_generation();
     if !is_own || current.is_ending.load(Ordering::Relaxed) {
         return None;
@@ -176,7 +182,7 @@ impl Recorder {
 
     /// Takes the number of events that had no ring since the last time.
     pub(crate) fn take_homeless(&self) -> u64 {
-        self.homeless.swap(0, Ordering::Relaxed)
+        self.homeless.swap(0, Ordering::Relaxed) + UNHOUSED.swap(0, Ordering::Relaxed)
     }
 
     /// Gives back the room of rings after their threads ended.
@@ -233,6 +239,7 @@ pub(crate) fn wake_current_writer() {
 /// Runs in each fork: nothing of the process before is used there.
 extern "C" fn count_fork() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
+    UNHOUSED.store(0, Ordering::Relaxed);
 }
 
 /// Runs at the end of the process. A fork's writer is in another process.
