@@ -13,7 +13,7 @@
 //!   nothing that an earlier frame defines: reading goes on there after damage.
 //! - What a killed process wrote is readable to its last whole frame.
 //!
-//! The meaning of an event is in [`event`], its bytes are in [`codec`].
+//! The meaning of an event is in [`Event`], its bytes are in `codec`.
 
 mod codec;
 mod error;
