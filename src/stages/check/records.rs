@@ -148,9 +148,13 @@ impl CollectiveRecords {
         Ok(())
     }
 
-    /// True for records of a communicator's calls by more than one rank: only those can be compared.
+    /// True for records of a communicator's calls by more than one rank, some of which ended: only those can be compared.
+    /// A record of enqueues alone does not show that calls ended.
     pub(super) fn have_several_ranks(&self) -> bool {
-        self.series.values().any(|ranks| ranks.len() > 1)
+        let is_compared = |ranks: &RankRecordsByRank| {
+            ranks.len() > 1 && ranks.values().any(|rank| rank.last.is_some())
+        };
+        self.series.values().any(is_compared)
     }
 
     fn add_call(&mut self, call: RecordedCollective) {
