@@ -102,7 +102,7 @@ impl ReportFormat {
         let text = match self {
             ReportFormat::Text => text::render_text(page, cli::page_width(), is_quiet),
             ReportFormat::Json => return json::render_json(page, jobs),
-            ReportFormat::Html => html::render_html(page),
+            ReportFormat::Html => html::render_html(page, jobs),
             ReportFormat::Md => markdown::render_markdown(page),
             ReportFormat::Csv | ReportFormat::Tsv | ReportFormat::Jsonl => String::new(),
         };
@@ -118,13 +118,18 @@ pub(crate) fn main() -> ExitCode {
             (Some(shape), _) => shape,
             (None, _) if cli.summary => ReportFormat::Csv,
             (None, Some(path)) if !is_text(path) => {
-                bail!("-o: expected a name that ends in .html, .md, .json or .txt, or --format")
+                bail!(
+                    "-o: expected a name that ends in .html, .md, .json or .txt, or --format; with --summary \
+                     .csv, .tsv or .jsonl"
+                )
             }
             (None, _) => ReportFormat::Text,
         };
         match (cli.summary, shape.row_format()) {
             (true, None) => bail!("--summary is a row: use --format csv, tsv or jsonl"),
-            (false, Some(_)) => bail!("--format csv, tsv and jsonl are for the row of --summary"),
+            (false, Some(_)) => bail!(
+                "csv, tsv and jsonl are for the row of --summary: add --summary, or take .html, .md, .json or .txt"
+            ),
             _ => {}
         }
         if !cli.summary {

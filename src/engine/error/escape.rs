@@ -18,8 +18,18 @@ fn acts_on_terminal(c: char) -> bool {
         )
 }
 
+/// True for a text of ASCII's visible characters, with line ends if `multiline`.
+fn is_plain_text(text: &str, multiline: bool) -> bool {
+    let is_plain = |b: u8| matches!(b, b' '..=b'~') || multiline && b == b'\n';
+    text.bytes().all(is_plain)
+}
+
 /// Escapes the characters of `text` that a terminal would act on. Line ends stay if `multiline`.
 pub fn escape_for_terminal(text: &str, multiline: bool) -> String {
+    // Most texts are plain: only the others are gone through letter by letter.
+    if is_plain_text(text, multiline) {
+        return text.to_owned();
+    }
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if acts_on_terminal(c) && !(multiline && c == '\n') {
@@ -33,22 +43,31 @@ pub fn escape_for_terminal(text: &str, multiline: bool) -> String {
 
 /// Escapes the characters of `text` that XML does not have, for a writer that escapes its marks itself.
 pub fn escape_for_xml_text(text: &str) -> String {
+    if is_plain_text(text, true) {
+        return text.to_owned();
+    }
     escape_for_terminal(text, true).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
 }
 
 /// Escapes a log's text for HTML or XML.
 pub fn escape_markup(text: &str) -> String {
+    let text = escape_for_xml_text(text);
     let mut out = String::with_capacity(text.len() + text.len() / 8);
-    for c in escape_for_xml_text(text).chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
+    let mut from = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        let entity = match byte {
+            b'&' => "&amp;",
+            b'<' => "&lt;",
+            b'>' => "&gt;",
+            b'"' => "&quot;",
+            b'\'' => "&#39;",
+            _ => continue,
+        };
+        out.push_str(&text[from..at]);
+        out.push_str(entity);
+        from = at + 1;
     }
+    out.push_str(&text[from..]);
     out
 }
 
@@ -158,6 +177,24 @@ mod tests {
         assert_eq!(written(&["\u{9b}2J".as_bytes()]), b"\\u{9b}2J");
         assert_eq!(written(&[b"\x9b2J\xff"]), b"\\x9b2J\\xff");
         assert_eq!(written(&["a\u{202e}b".as_bytes()]), b"a\\u{202e}b");
+    }
+
+    proptest! {
+        #[test]
+        fn markup_is_escaped_letter_by_letter(text in "[ -~\\n\u{1b}\u{202e}\u{ffff}ш]{0,40}") {
+            let mut naive = String::new();
+            for c in escape_for_xml_text(&text).chars() {
+                match c {
+                    '&' => naive.push_str("&amp;"),
+                    '<' => naive.push_str("&lt;"),
+                    '>' => naive.push_str("&gt;"),
+                    '"' => naive.push_str("&quot;"),
+                    '\'' => naive.push_str("&#39;"),
+                    c => naive.push(c),
+                }
+            }
+            prop_assert_eq!(escape_markup(&text), naive);
+        }
     }
 
     #[test]

@@ -30,13 +30,12 @@ pub(super) const SPREAD_INSPECTOR_RECORDS: InputFormat = InputFormat {
            writes them)",
     tells: Provides::NOTHING,
     probe: |head| {
+        let key: &[u8] = b"\"inspector_output_format_version\"";
+        let has = |text: &[u8]| memmem::find(head.bytes, text).is_some();
         // A key at the beginning of a line, also where the records are in a text.
-        let begins = |line: &[u8]| {
-            let line = line.trim_ascii_start();
-            line.starts_with(b"\"inspector_output_format_version\"")
-        };
-        let is_log = || memmem::find(head.bytes, b" NCCL INFO ").is_some();
-        ProbeAnswer::perhaps_or_no(head.lines().any(begins) && !is_log())
+        let begins = |line: &[u8]| line.trim_ascii_start().starts_with(key);
+        let is_spread = has(key) && head.lines().any(begins);
+        ProbeAnswer::perhaps_or_no(is_spread && !has(b" NCCL INFO "))
     },
 };
 

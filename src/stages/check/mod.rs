@@ -6,6 +6,7 @@
 //! | `kind`, `finding`, `evidence` | a finding, its facts, and the lines that show it |
 //! | `causes` | which findings follow from which: one table, and one pass that folds by it |
 //! | `words` | facts become words, as the last step |
+//! | `inputs` | the logs, and what other tools recorded beside them |
 //! | `walk` | one walk over all inputs that gathers what every check needs |
 //! | `streams` | every rank's calls as hashes, and which communicators' members differ |
 //! | `ranks` | which ranks call different things or fewer, stopped, or wait in a circle |
@@ -24,6 +25,7 @@ mod causes;
 mod dumps;
 pub(crate) mod evidence;
 pub(crate) mod finding;
+mod inputs;
 pub mod kind;
 pub(crate) mod limits;
 pub(crate) mod live;
@@ -44,7 +46,6 @@ mod words;
 use crate::count::calls::{Options, Progress};
 use crate::error::Result;
 use crate::filter::CallFilter;
-use crate::formats::open::{self, RecorderKind};
 use crate::report::Report;
 use crate::source::{Input, InputName};
 use crate::stages::communicators::CommunicatorState;
@@ -52,18 +53,16 @@ use crate::stages::net::fact::NetFactKind;
 use crate::stages::net::table::{self, NetFacts};
 use answer::judged::{JudgedParts, UnjudgedComms};
 use answer::{actors, coverage::LineKinds, expect::LogFacts, summary};
-use dumps::FlightDumps;
 use finding::{About, Confidence, Evidence, Finding, Kind, LineSpot, Reason, Severity, WarnKind};
-use live::LiveStates;
+pub(crate) use inputs::CheckInputs;
+use inputs::RecorderInputs;
 use log::first_failure::FailureEvidence;
 pub(crate) use log::first_failure::failed_process::correct_end_advice;
 use log::nothing_to_check;
-use machine::MachineInputs;
 use questions::initialisation::SetupContext;
 pub use ranks::stopped::JobLiveness;
 use ranks::{ReportedEnd, RereadInputs, stopped::JobFailures};
 use ranks::{fewer_calls::JobEndSignals, unnamed_communicators};
-use records::CollectiveRecords;
 use walk::{CheckGathered, Requested};
 use warn::known_warns::known_bugs;
 use warn::nccl_error;
@@ -123,7 +122,8 @@ pub fn check(
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<CheckSummary> {
-    let all = check_and_keep_gathered(origins, options, now, None, report, progress)?;
+    let inputs = CheckInputs::sort_inputs(origins, options, report)?;
+    let all = check_and_keep_gathered(inputs, options, now, None, report, progress)?;
     Ok(all.0)
 }
 
@@ -132,25 +132,18 @@ pub fn check(
 /// # Errors
 /// As [`check`].
 pub(crate) fn check_and_keep_gathered(
-    origins: &[InputName],
+    inputs: CheckInputs,
     options: &Options,
     now: JobLiveness,
     asked: Option<&Requested>,
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<(CheckSummary, CheckGathered)> {
-    let (mut logs, mut beside) = (Vec::new(), RecorderInputs::default());
-    for origin in origins {
-        match open::open_recorded(origin, options.source) {
-            Some((known, recorder)) => beside.add_recording(&known, recorder, options, report)?,
-            None => logs.push(origin.clone()),
-        }
-    }
-    let has_records = logs.len() < origins.len();
+    let CheckInputs { logs, mut beside } = inputs;
     let walked = walk::walk_inputs(&logs, options, asked, &mut beside, report, progress);
     let mut seen = match walked {
         // The records have an answer without the logs that cannot be read.
-        Err(e) if has_records && e.is_about_input() => {
+        Err(e) if beside.is_read && e.is_about_input() => {
             report.error(&e.to_string());
             walk::walk_inputs(&[], options, asked, &mut beside, report, progress)?
         }
@@ -158,81 +151,6 @@ pub(crate) fn check_and_keep_gathered(
     };
     let checked = judge_gathered(&mut seen, beside, options, now, report)?;
     Ok((checked, seen))
-}
-
-/// Other tools' records of the job's calls.
-#[derive(Debug, Default)]
-struct RecorderInputs {
-    dumps: FlightDumps,
-    records: CollectiveRecords,
-    live: LiveStates,
-    machine: MachineInputs,
-}
-
-impl RecorderInputs {
-    /// Reads what a tool recorded.
-    fn add_recording<V>(
-        &mut self,
-        known: &open::OpenInput<V>,
-        recorder: RecorderKind,
-        options: &Options,
-        report: &mut Report,
-    ) -> Result<()> {
-        match recorder {
-            RecorderKind::Flight => self.dumps.load_dump(known.input(), report),
-            RecorderKind::Nccl => self.records.read_records(known, options, report),
-            RecorderKind::Ras => self.live.load_ras(known.input(), report),
-            RecorderKind::Stacks => self.live.load_stacks(known.input(), report),
-            RecorderKind::Machine => self.machine.load_messages(known.input(), report),
-        }
-    }
-
-    /// Merges the findings of the recordings with those of the logs. Returns the recordings' names.
-    ///
-    /// # Errors
-    /// A log cannot be read again.
-    fn merge_findings(
-        self,
-        seen: &CheckGathered,
-        findings: &mut Vec<Finding>,
-        open: impl Fn(u32) -> Result<Input>,
-        report: &Report,
-    ) -> Result<Vec<String>> {
-        let RecorderInputs {
-            dumps,
-            records,
-            mut live,
-            machine,
-        } = self;
-        let before = dumps.names().chain(records.names());
-        let mut names: Vec<String> = before.cloned().collect();
-        let number = |inputs: usize| u32::try_from(inputs).unwrap_or(u32::MAX);
-        let shown = dumps.into_finding(number(seen.inputs.len()), report);
-        let rank = |finding: &Finding| actors::find_rank_in_job(&seen.found, finding);
-        dumps::merge_shown_finding(findings, shown, Reason::DumpsShow, rank);
-        records.merge_record_findings(findings, report);
-        let first_machine = number(seen.inputs.len() + names.len());
-        if machine.have_times() {
-            evidence::resolve_evidence(findings, open)?;
-        }
-        let has_log = first_machine > 0 || live.names().next().is_some();
-        names.extend(machine.names().cloned());
-        machine.merge_machine_findings(first_machine, &seen.found, has_log, findings);
-        let first_live = number(seen.inputs.len() + names.len());
-        let is_failed = findings.iter().any(|f| f.severity == Severity::Error);
-        if !is_failed {
-            live.load_stacks_in_texts(seen)?;
-        }
-        names.extend(live.names().cloned());
-        let live = live.find_causes(first_live, &seen.found, is_failed);
-        for shown in live.causes {
-            dumps::merge_shown_finding(findings, Some(shown), Reason::StatesShow, rank);
-        }
-        let is_answered = findings.iter().any(|f| f.severity == Severity::Error);
-        let is_new = |note: &Finding| note.kind != Kind::NotChecked || !is_answered;
-        findings.extend(live.notes.into_iter().filter(is_new));
-        Ok(names)
-    }
 }
 
 /// Judges everything that was gathered.

@@ -53,7 +53,7 @@ pub fn gather_page(
     CountFilter::new(order.filter, &tally_options())?;
     report.keep_messages();
     report.expect_sources_apart();
-    let inputs = PageInputs::sort_inputs(order.origins, order.options.source, report)?;
+    let inputs = PageInputs::sort_inputs(order.origins, order.options, report)?;
     if inputs.checked.is_empty() && inputs.timed.is_empty() && inputs.accessed.is_empty() {
         let none = "none of the inputs is a log or a record of calls";
         return Err(Error::Content(none.to_owned()));

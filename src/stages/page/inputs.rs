@@ -1,10 +1,12 @@
 //! Sorts the inputs by content to the stages that read them.
 
+use crate::count::calls::Options;
 use crate::error::Result;
 use crate::formats::Provides;
-use crate::formats::open;
+use crate::formats::open::{self, SortedInput};
 use crate::report::Report;
-use crate::source::{self, InputName};
+use crate::source::InputName;
+use crate::stages::check::CheckInputs;
 use crate::stages::matrix::snoopie;
 
 /// The inputs by kind.
@@ -12,7 +14,7 @@ use crate::stages::matrix::snoopie;
 pub(super) struct PageInputs {
     /// Logs, exports with a log in them, and records that lie beside them: dumps of the flight recorder,
     /// NCCL's own records.
-    pub(super) checked: Vec<InputName>,
+    pub(super) checked: CheckInputs,
     /// Logs alone.
     pub(super) logs: Vec<InputName>,
     /// Inputs with calls that have durations, or may have.
@@ -34,16 +36,26 @@ impl PageInputs {
     /// An input that the user named is none of these.
     pub(super) fn sort_inputs(
         origins: &[InputName],
-        source: source::Options,
+        options: &Options,
         report: &mut Report,
     ) -> Result<PageInputs> {
+        let source = options.source;
         let mut inputs = PageInputs::default();
         for origin in origins {
-            if let Some((record, _)) = open::open_recorded(origin, source) {
-                inputs.parts = inputs.parts.and(record.parts());
-                inputs.checked.push(origin.clone());
-                inputs.timed.push(origin.clone());
-                continue;
+            match open::sort_input(origin, source) {
+                SortedInput::Record(record, recorder) => {
+                    inputs.parts = inputs.parts.and(record.parts());
+                    let checked = &mut inputs.checked;
+                    checked.add_record(&record, recorder, options, report)?;
+                    inputs.timed.push(origin.clone());
+                    continue;
+                }
+                SortedInput::NcclLog(parts) => {
+                    inputs.parts = inputs.parts.and(parts);
+                    inputs.add_log(origin);
+                    continue;
+                }
+                SortedInput::Other => {}
             }
             let known = match open::open_input::<()>(origin, source, Provides::NOTHING) {
                 Ok(known) => known,
@@ -65,13 +77,12 @@ impl PageInputs {
             }
             // Its first bytes do not tell where they are the rest of a record.
             if known.recorder().is_some() {
-                inputs.checked.push(origin.clone());
+                inputs.checked.add_log(origin.clone());
                 inputs.timed.push(origin.clone());
                 continue;
             }
             if known.provides(Provides::LINES) {
-                inputs.checked.push(origin.clone());
-                inputs.logs.push(origin.clone());
+                inputs.add_log(origin);
                 continue;
             }
             if known.provides(Provides::GPU) {
@@ -79,13 +90,18 @@ impl PageInputs {
                 // An export of nsys may have the job's output.
                 let inside = open::open_input::<()>(origin, source, Provides::LINES);
                 if inside.is_ok_and(|log| log.provides(Provides::LINES)) {
-                    inputs.checked.push(origin.clone());
+                    inputs.checked.add_log(origin.clone());
                     inputs.is_log_inside = true;
                 }
             }
             inputs.timed.push(origin.clone());
         }
         Ok(inputs)
+    }
+
+    fn add_log(&mut self, origin: &InputName) {
+        self.checked.add_log(origin.clone());
+        self.logs.push(origin.clone());
     }
 
     /// True if there are lines of NCCL or of a trainer.

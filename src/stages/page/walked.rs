@@ -49,7 +49,7 @@ impl PageGatherer<'_> {
         };
         let report = &mut *self.sections.report;
         let (checked, mut seen) = check::check_and_keep_gathered(
-            &self.inputs.checked,
+            std::mem::take(&mut self.inputs.checked),
             self.order.options,
             JobLiveness::Unknown,
             Some(&asked),

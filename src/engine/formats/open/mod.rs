@@ -6,8 +6,8 @@ mod recognise;
 
 pub use each::{InputOpener, InputOutcomes, for_each_input, report_no_calls};
 pub use recognise::{
-    RecorderKind, is_empty_input, is_log, open_input, open_recorded, open_recorded_pipe,
-    require_log,
+    RecorderKind, SortedInput, is_empty_input, is_log, open_input, open_recorded,
+    open_recorded_pipe, require_log, sort_input,
 };
 
 use super::lines::{self, RowVisitor};

@@ -10,6 +10,7 @@ use crate::log;
 use crate::log::mend::blocks::BLOCK_REJOINER;
 use crate::source::{self, INPUT_HEAD_BYTES, Input, InputName};
 use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 
 /// Opens an input, which must provide the parts that a stage `needs`.
@@ -221,25 +222,51 @@ pub enum RecorderKind {
     Machine,
 }
 
-/// Opens a plain file that is a record of calls; `None` for any other input. A pipe is opened in its turn
-/// ([`open_recorded_pipe`]).
+/// An input by its first bytes.
+pub enum SortedInput {
+    /// A log with lines of NCCL in its first bytes, and the parts that it provides.
+    NcclLog(Provides),
+    /// A record of calls, open.
+    Record(Box<OpenInput>, RecorderKind),
+    /// Anything else, or what more than its first bytes tells.
+    Other,
+}
+
+/// Sorts an input. A pipe is [`SortedInput::Other`]: it is opened in its turn ([`open_recorded_pipe`]).
+pub fn sort_input(origin: &InputName, source: source::Options) -> SortedInput {
+    if !origin.is_file() {
+        return SortedInput::Other;
+    }
+    // Only the head is read here: there may be 10,000 logs.
+    if let Some(path) = origin.path() {
+        let mut head = Vec::with_capacity(INPUT_HEAD_BYTES);
+        let file = File::open(path);
+        let read = file.and_then(|file| file.take(INPUT_HEAD_BYTES as u64).read_to_end(&mut head));
+        if read.is_err() {
+            return SortedInput::Other;
+        }
+        if !source::is_coded(&head) && is_log(&head) {
+            return match log::is_other(&InputHead::from_bytes(&head)) {
+                true => SortedInput::Other,
+                false => SortedInput::NcclLog(log::FORMAT.tells),
+            };
+        }
+    }
+    let record = open_record(origin, source).ok().flatten();
+    record.map_or(SortedInput::Other, |(known, recorder)| {
+        SortedInput::Record(Box::new(known), recorder)
+    })
+}
+
+/// Opens a plain file that is a record of calls; `None` for any other input.
 pub fn open_recorded(
     origin: &InputName,
     source: source::Options,
 ) -> Option<(OpenInput, RecorderKind)> {
-    if !origin.is_file() {
-        return None;
+    match sort_input(origin, source) {
+        SortedInput::Record(known, recorder) => Some((*known, recorder)),
+        SortedInput::NcclLog(_) | SortedInput::Other => None,
     }
-    // Only the head is read here: there may be 10,000 logs.
-    if let Some(path) = origin.path() {
-        let mut head = vec![0; INPUT_HEAD_BYTES];
-        let n = source::fill_buffer(&mut File::open(path).ok()?, &mut head).ok()?;
-        head.truncate(n);
-        if !source::is_coded(&head) && is_log(&head) {
-            return None;
-        }
-    }
-    open_record(origin, source).ok().flatten()
 }
 
 /// Opens an input that is a record of calls, also if it is a pipe: waits for its first bytes. They stay

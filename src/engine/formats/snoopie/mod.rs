@@ -25,6 +25,7 @@ use crate::report::account::{Account, LineClass};
 use crate::source::{Input, InputName};
 use access::{SnoopieAccess, SnoopieReader};
 use limits::{MAX_SNOOPIE_LINE_BYTES, MAX_SNOOPIE_PROBED_LINES, MAX_TABLE_BYTES};
+use memchr::memmem;
 use std::io::BufReader;
 use tables::{SnoopieTable, SnoopieTables};
 
@@ -124,14 +125,18 @@ pub fn read_snoopie(
     Ok(SnoopieFile::Log(account, rows.has_header()))
 }
 
+/// A key that each line of the version that wrote JSON has.
+const OLD_LINE_KEY: &[u8] = b"\"running_device_id\"";
+
 /// Returns true for a line of the version that wrote JSON.
 fn is_old_line(line: &[u8]) -> bool {
-    line.starts_with(b"{\"op\"") && memchr::memmem::find(line, b"\"running_device_id\"").is_some()
+    line.starts_with(b"{\"op\"") && memmem::find(line, OLD_LINE_KEY).is_some()
 }
 
 /// Probes for the version that wrote JSON: the tool's banner comes first.
 fn probe_old_log(head: &InputHead<'_>) -> ProbeAnswer {
-    head.probe_recorder(head.lines().any(is_old_line))
+    let has_key = memmem::find(head.bytes, OLD_LINE_KEY).is_some();
+    head.probe_recorder(has_key && head.lines().any(is_old_line))
 }
 
 #[cfg(test)]

@@ -80,10 +80,14 @@ fn show_places(text: &str, places: &BTreeSet<usize>, width: usize) -> String {
             continue;
         }
         let fits = |begin: &usize| text[*begin..place].width() + MIN_SHOWN_PLACE / 2 < free;
+        let next = places.get(number + 1).map_or(text.len(), |&next| next);
+        let fits_all = |begin: &usize| text[*begin..next].width() < free;
         let starts = text[end..place].char_indices();
         let starts = starts.filter(|(_, c)| PART_STARTS.contains(c));
         let mut starts = starts.map(|(at, c)| end + at + c.len_utf8());
-        let begin = Some(end).filter(fits).or_else(|| starts.rfind(fits));
+        let begin = Some(end).filter(fits);
+        let begin = begin.or_else(|| starts.clone().find(fits_all));
+        let begin = begin.or_else(|| starts.rfind(fits));
         let begin = begin.unwrap_or(place);
         let mark = if begin > end { "…" } else { "" };
         let piece = take_width(&text[begin..], free.saturating_sub(mark.width() + 1));
@@ -140,6 +144,16 @@ mod tests {
         // Equal texts stay equal.
         let cut = "void at::native…";
         assert_eq!(told(&[names[0], names[0]], 16), [cut, cut]);
+    }
+
+    #[test]
+    fn short_ends_stand_behind_as_much_as_fits() {
+        let names = [
+            "nvjet_sm90_tst_64x8_2x1_v_bz_NNN",
+            "nvjet_sm90_tst_64x8_2x1_v_bz_TNT",
+        ];
+        let expected = ["…64x8_2x1_v_bz_NNN", "…64x8_2x1_v_bz_TNT"];
+        assert_eq!(told(&names, 20), expected);
     }
 
     #[test]

@@ -15,11 +15,12 @@ mod tables;
 use super::limits::MAX_HTML_ROWS;
 use super::{PageFinding, PageSection, ReportPage};
 use crate::error::escape::escape_markup as escaped;
+use crate::pool;
 use crate::report::{ReportMessage, count_phrase};
 use std::fmt::Write as _;
 
-/// Writes the page.
-pub fn render_html(page: &ReportPage) -> String {
+/// Writes the page; its parts are written on `jobs` threads.
+pub fn render_html(page: &ReportPage, jobs: usize) -> String {
     let title = escaped(&page.headline());
     let mut out = String::with_capacity(1 << 16);
     let _ = write!(
@@ -36,15 +37,7 @@ pub fn render_html(page: &ReportPage) -> String {
     write_job(page, &mut out);
     write_contents(page, &mut out);
     out.push_str("</header>\n<main>\n");
-    write_findings(page, &mut out);
-    if let Some(last) = &page.last_calls {
-        last_calls::write_last_calls(last, &mut out);
-    }
-    write_caveats(page, None, &mut out);
-    let is_there = |of: &PageSection| page.table(*of).is_some();
-    for of in PageSection::ALL.into_iter().filter(is_there) {
-        write_section(page, of, &mut out);
-    }
+    write_parts(page, jobs, &mut out);
     write_missing_sections(page, &mut out);
     out.push_str("</main>\n<footer>");
     write_answer(page, &mut out);
@@ -56,6 +49,38 @@ pub fn render_html(page: &ReportPage) -> String {
         include_str!("script.js")
     );
     out
+}
+
+/// A part of the page below its head.
+enum PagePart {
+    Findings,
+    LastCalls,
+    Caveats,
+    Table(PageSection),
+}
+
+/// Writes the parts below the head that have something to show.
+fn write_parts(page: &ReportPage, jobs: usize, out: &mut String) {
+    let tables = PageSection::ALL.into_iter();
+    let tables = tables.filter(|&of| page.table(of).is_some());
+    let before = [PagePart::Findings, PagePart::LastCalls, PagePart::Caveats];
+    let parts = before.into_iter().chain(tables.map(PagePart::Table));
+    let write = |part| {
+        let mut out = String::new();
+        match (part, &page.last_calls) {
+            (PagePart::Findings, _) => write_findings(page, &mut out),
+            (PagePart::LastCalls, Some(last)) => last_calls::write_last_calls(last, &mut out),
+            (PagePart::LastCalls, None) => {}
+            (PagePart::Caveats, _) => write_caveats(page, None, &mut out),
+            (PagePart::Table(of), _) => write_section(page, of, &mut out),
+        }
+        out
+    };
+    // Writing to memory cannot fail.
+    let _ = pool::map_in_order(jobs, parts, write, |part| {
+        out.push_str(&part);
+        Ok(())
+    });
 }
 
 /// Writes the answer and the next command.
