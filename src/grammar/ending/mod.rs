@@ -199,6 +199,8 @@ pub struct ProcessOfLine<'a> {
 pub enum LauncherReport<'a> {
     /// The process reported next failed first.
     First,
+    /// When it ended, as torchrun writes it: `2023-06-03_22:45:52`.
+    Time(&'a [u8]),
     /// Its host.
     Host(&'a [u8]),
     /// Its rank.
@@ -278,6 +280,7 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     ),
     ("rank      : ", torchrun::read_torchrun_rank),
     ("host      : ", torchrun::read_torchrun_host),
+    ("time      : ", torchrun::read_torchrun_time),
     ("error_file: ", torchrun::read_error_file),
     ("====================", torchrun::read_report_end),
     (

@@ -34,6 +34,13 @@ pub(super) fn read_torchrun_host<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<En
     Some(EndingLine::Part(LauncherReport::Host(behind.trim_ascii())))
 }
 
+/// `time      : 2023-06-03_22:45:52`
+pub(super) fn read_torchrun_time<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    let time = behind.trim_ascii();
+    let is_time = time.len() == b"2023-06-03_22:45:52".len() && time.get(10) == Some(&b'_');
+    is_time.then_some(EndingLine::Part(LauncherReport::Time(time)))
+}
+
 /// `error_file: <N/A>`, after the exit code of a process in torchrun's list.
 pub(super) fn read_error_file<'a>(before: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
     let is_field = before.trim_ascii().is_empty();

@@ -23,6 +23,7 @@ pub(super) struct FailureLine {
 pub(super) enum FailureLineText {
     Traceback(Option<u32>),
     First,
+    Time(Box<[u8]>),
     Host(Box<[u8]>),
     Rank(u32, Option<u32>),
     /// A function of NCCL's, and its place.
@@ -84,6 +85,8 @@ pub(crate) struct ReportedFailure {
     pub(crate) reason: Option<Box<[u8]>>,
     /// A launcher lists it among those that it ended, or that failed later.
     pub(crate) listed: bool,
+    /// When torchrun saw it; later ones are greater.
+    pub(crate) time: Option<Box<[u8]>>,
 }
 
 impl ReportedFailure {
@@ -239,6 +242,7 @@ pub(super) fn asserted_failure(line: &JobEndLine, text: &[u8]) -> ReportedFailur
         inside: None,
         reason: None,
         listed: false,
+        time: None,
     }
 }
 
@@ -254,6 +258,7 @@ pub(super) fn unstated_failure(last: &JobEndLine, name: &ProcessName) -> Option<
         inside: None,
         reason: None,
         listed: false,
+        time: None,
     })
 }
 

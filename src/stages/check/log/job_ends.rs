@@ -204,6 +204,7 @@ impl JobEnds {
                     false => return,
                 }
             }
+            EndingLine::Part(LauncherReport::Time(time)) => FailureLineText::Time(time.into()),
             EndingLine::Part(LauncherReport::Host(host)) => FailureLineText::Host(host.into()),
             EndingLine::Part(LauncherReport::Rank(who)) => match who.rank {
                 Some(rank) => FailureLineText::Rank(rank, who.local_rank),

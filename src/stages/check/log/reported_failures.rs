@@ -43,6 +43,7 @@ struct FailureReader<'a> {
     ignored_texts: BTreeSet<Vec<u8>>,
     /// The fields of a launcher's report read up to here, and whether it is about the process that failed first.
     name: ProcessName,
+    time: Option<Box<[u8]>>,
     is_first: bool,
     last: Option<&'a JobEndLine>,
     /// A frame in NCCL that no crash has yet.
@@ -100,6 +101,7 @@ impl<'a> FailureReader<'a> {
                 self.assertion.get_or_insert_with(|| (line, text.clone()));
             }
             FailureLineText::First => self.is_first = true,
+            FailureLineText::Time(time) => self.time = Some(time.clone()),
             FailureLineText::Host(host) => self.name.host = Some(host.clone()),
             FailureLineText::Rank(rank, local) => {
                 self.last = Some(line);
@@ -144,6 +146,7 @@ impl<'a> FailureReader<'a> {
             inside: None,
             reason: None,
             listed: of_report && !self.is_first,
+            time: self.time.take().filter(|_| of_report),
         };
         if failure.is_crash() {
             // Python's report of a crash follows that of another handler.

@@ -18,7 +18,7 @@ use crate::stages::communicators::CommunicatorsSummary;
 use crate::stages::net::NetSummary;
 use crate::stages::net::table::{self, NetFacts};
 use hosts::initialisation as init_times;
-use hosts::{channels, gpudirect, nvls, rails, setting_differences, transport};
+use hosts::{channels, gpudirect, nvls, plugins, rails, setting_differences, transport};
 use job_facts::JobFacts;
 
 /// The questions, in the order in which they are asked.
@@ -31,7 +31,7 @@ const QUESTIONS: [fn(&JobFacts<'_>) -> Vec<Finding>; 17] = [
     transport::find_p2p_off,
     |job| Vec::from_iter(transport::find_shm_off(job)),
     hosts::find_version_differences,
-    hosts::find_plugin_differences,
+    plugins::find_plugin_differences,
     hosts::find_missing_nics,
     setting_differences::find_setting_differences,
     settings::find_bad_settings,

@@ -91,7 +91,31 @@ pub(super) fn find_differing_calls(records: &[WatchdogRecord]) -> Option<Finding
     let all: Vec<(&WatchdogRecord, &ComparedCalls)> = all.collect();
     let whole = all.iter().find(|(_, calls)| calls.other.is_some());
     let &(record, calls) = whole.or(all.first())?;
-    let (kind, says) = match &calls.other {
+    // Old versions print a rank's own call only.
+    let others = all.iter().map(|(_, other)| &other.one);
+    let of_another = others
+        .filter(|other| other.rank != calls.one.rank)
+        .min_by_key(|other| other.rank);
+    let pairs: BTreeSet<_> = all.iter().map(|(_, calls)| calls).collect();
+    let pairs = match whole {
+        Some(_) => pairs.len(),
+        None => 1,
+    };
+    let (kind, says) = match calls.other.as_ref().or(of_another) {
+        Some(other)
+            if calls.one.describe_content() == other.describe_content()
+                && calls.one.seq == other.seq =>
+        {
+            (
+                Kind::CountMismatch,
+                format!(
+                    "ranks {} and {} make {} with different sizes or types; the lines are cut before them",
+                    calls.one.rank,
+                    other.rank,
+                    calls.one.describe_content()
+                ),
+            )
+        }
         Some(other) => (
             kind_of_difference(&calls.one, other),
             format!(
@@ -108,13 +132,12 @@ pub(super) fn find_differing_calls(records: &[WatchdogRecord]) -> Option<Finding
             ),
         ),
     };
-    let pairs: BTreeSet<_> = all.iter().map(|(_, calls)| calls).collect();
     Some(Finding {
         about: About {
             seq: calls.one.seq,
             ..About::default()
         },
-        why: match pairs.len() {
+        why: match pairs {
             1 => "PyTorch compares the ranks' calls before it makes them \
                   (TORCH_DISTRIBUTED_DEBUG=DETAIL); its numbers are those of the process group"
                 .to_owned(),
@@ -180,5 +203,27 @@ mod tests {
         assert!(!found.why.contains("pairs"), "{}", found.why);
         let other = find(&[line((3, "SequenceNumber=1OpType=BARRIER"), (2, small))]);
         assert_eq!(other.kind, Kind::OpMismatch);
+    }
+
+    #[test]
+    fn ranks_that_print_their_own_call_only_are_compared() {
+        let own = |rank: u32, call: &str| {
+            format!(
+                "RuntimeError: Detected mismatch between collectives on ranks. Rank {rank} is running inconsistent \
+                 collective: CollectiveFingerPrint({call}"
+            )
+        };
+        let whole = [
+            "OpType=ALLGATHER, TensorShape=[41], x",
+            "OpType=ALLGATHER, TensorShape=[40], x",
+        ];
+        let found = find(&[own(0, whole[0]), own(1, whole[1])]);
+        let says = "ranks make different calls: rank 0 makes ALLGATHER of [41], rank 1 makes ALLGATHER of [40]";
+        assert_eq!((found.kind, &*found.says), (Kind::CountMismatch, says));
+        assert!(!found.why.contains("pairs"), "{}", found.why);
+        let cut = "OpType=ALLGATHER, TensorShape";
+        let found = find(&[own(0, cut), own(1, cut)]);
+        let says = "ranks 0 and 1 make ALLGATHER with different sizes or types; the lines are cut before them";
+        assert_eq!((found.kind, &*found.says), (Kind::CountMismatch, says));
     }
 }

@@ -236,19 +236,77 @@ fn version_to_facts(version: &ComponentVersion<'_>, mut add: impl FnMut(NetFact)
     add(fact);
 }
 
+/// How far a plugin came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::stages) enum PluginStage {
+    /// Its library is not used.
+    Lost,
+    /// Loaded.
+    Loaded,
+    /// Initialised.
+    Initialized,
+    /// A communicator uses it.
+    Assigned,
+}
+
+impl PluginStage {
+    /// Those of a plugin that serves a process.
+    pub(in crate::stages) const SERVING: [PluginStage; 3] = [
+        PluginStage::Loaded,
+        PluginStage::Initialized,
+        PluginStage::Assigned,
+    ];
+
+    /// The stage that a fact of [`plugin_to_fact`] tells; `None` where other lines decide.
+    pub(in crate::stages) fn of_fact(fact: &NetFact) -> Option<PluginStage> {
+        let known = PLUGIN_EVENTS.iter();
+        let mut known = known.filter_map(|(_, word, stage)| Some((word, (*stage)?)));
+        let is = |word: &[u8]| fact.value.ends_with(word);
+        known.find(|(word, _)| is(word)).map(|(_, stage)| stage)
+    }
+
+    /// True for a fact of a library beside NCCL that serves a process, and not of NCCL's own code.
+    pub(in crate::stages) fn is_plugin(fact: &NetFact) -> bool {
+        let own = [&b"internal "[..], b"IB ", b"Socket "];
+        let serves = PluginStage::of_fact(fact).is_some_and(|stage| stage != PluginStage::Lost);
+        serves && !own.iter().any(|name| fact.value.starts_with(name))
+    }
+}
+
+/// The words of what became of a plugin; of words with one ending, the longer first.
+const PLUGIN_EVENTS: [(PluginEvent, &[u8], Option<PluginStage>); 8] = [
+    (PluginEvent::NotFound, b"not found", Some(PluginStage::Lost)),
+    (
+        PluginEvent::OpenFailed,
+        b"could not be loaded",
+        Some(PluginStage::Lost),
+    ),
+    (
+        PluginEvent::InitFailed,
+        b"could not be initialised",
+        Some(PluginStage::Lost),
+    ),
+    (PluginEvent::Loaded, b"loaded", Some(PluginStage::Loaded)),
+    (
+        PluginEvent::Initialized,
+        b"initialised",
+        Some(PluginStage::Initialized),
+    ),
+    (
+        PluginEvent::Assigned,
+        b"assigned",
+        Some(PluginStage::Assigned),
+    ),
+    (PluginEvent::Named, b"named by the environment", None),
+    (PluginEvent::NoSymbol, b"no such symbol", None),
+];
+
 /// Describes how a plugin was loaded, and not how it ended.
 fn plugin_to_fact(plugin: &PluginMessage<'_>) -> Option<NetFact> {
-    let event: &[u8] = match plugin.event {
-        PluginEvent::NotFound => b"not found",
-        PluginEvent::OpenFailed => b"could not be loaded",
-        PluginEvent::Loaded => b"loaded",
-        PluginEvent::Initialized => b"initialised",
-        PluginEvent::InitFailed => b"could not be initialised",
-        PluginEvent::Assigned => b"assigned",
-        PluginEvent::Named => b"named by the environment",
-        PluginEvent::NoSymbol => b"no such symbol",
-        PluginEvent::Closed | PluginEvent::Other => return None,
-    };
+    let event = PLUGIN_EVENTS
+        .iter()
+        .find(|(event, ..)| *event == plugin.event);
+    let (_, event, _) = *event?;
     let api = plugin
         .api
         .map_or(String::new(), |api| format!(" (v{api})"))

@@ -411,7 +411,21 @@ impl<'a> FailureEvidence<'a> {
                 };
                 own.iter().find(is_better).unwrap_or(first)
             });
+        // Reports of several launchers come in any order; each has the time.
+        let first = first.map(|first| {
+            let is_earlier = |f: &&&ReportedFailure| f.time.is_some() && f.time < first.time;
+            let earlier = own.iter().filter(is_earlier);
+            earlier.min_by_key(|f| &f.time).unwrap_or(first)
+        });
         let Some(&cause) = of_hardware.or(first) else {
+            // Launchers that were told to end close their processes, and may print that first.
+            let is_close = |f: &&ReportedFailure| {
+                matches!(f.what, FailureCause::Signal(15) | FailureCause::Warned)
+            };
+            let mut rest = failures.iter().skip_while(is_close);
+            if let Some(end) = rest.next().filter(|f| f.is_outside_end()) {
+                return Some(self.ended_from_outside(end));
+            }
             let found = self.find_setup_failure(failures);
             let found = found.or_else(|| self.find_termination(failures))?;
             return Some(attempt.judge_outcome(found, false));

@@ -10,6 +10,7 @@ pub(crate) mod initialisation;
 mod limits;
 pub(crate) mod nvls;
 pub(crate) mod odd_hosts;
+pub(crate) mod plugins;
 pub(crate) mod rails;
 pub(crate) mod setting_differences;
 #[cfg(test)]
@@ -74,38 +75,6 @@ pub(crate) fn find_version_differences(job: &JobFacts<'_>) -> Vec<Finding> {
         };
         let what = format!("the version of {what} differs");
         all.push(split.difference_finding(kind, severity, &what));
-    }
-    all
-}
-
-/// Hosts that load other plugins.
-pub(crate) fn find_plugin_differences(job: &JobFacts<'_>) -> Vec<Finding> {
-    let mut all = Vec::new();
-    for subject in job
-        .subjects
-        .iter()
-        .filter(|s| s.kind == NetFactKind::Plugin)
-    {
-        let Some(split) = split_hosts(subject) else {
-            continue;
-        };
-        // Network and tuner plugins change the work of a process; a profiler only observes it.
-        let decides = matches!(
-            subject.name,
-            b"net" | b"external" | b"p2p" | b"tuner" | b"collnet"
-        );
-        let severity = match decides {
-            true => Severity::Warning,
-            false => Severity::Note,
-        };
-        let what = format!("the {} plugin differs", quote_text(subject.name));
-        all.push(Finding {
-            why: "the processes of these hosts report its state".to_owned(),
-            advice: "look for the library and its dependencies on the named hosts; compare \
-                     LD_LIBRARY_PATH and NCCL_NET_PLUGIN, NCCL_TUNER_PLUGIN"
-                .to_owned(),
-            ..split.difference_finding(Kind::PluginMixed, severity, &what)
-        });
     }
     all
 }

@@ -377,6 +377,39 @@ fn what_all_hosts_do_is_said_once() {
 }
 
 #[test]
+fn plugins_are_compared_by_what_serves_a_host() {
+    let differs = |lines: &[(&str, &str)]| {
+        let line = |(host, text): &(&str, &str)| format!("{host}:7:7 [0] NCCL INFO {text}\n");
+        let log: String = lines.iter().map(line).collect();
+        let all = of(&log).into_iter();
+        let all = all.filter(|finding| finding.kind.id() == "plugin_mixed");
+        all.map(|finding| finding.says).collect::<Vec<_>>()
+    };
+    let lost = "NET/Plugin: Could not find: libnccl-net.so";
+    // Lines on the way to NCCL's own network.
+    let own = [
+        (
+            "n1",
+            "NET/Plugin: Plugin load returned 2 : libnccl-net.so: cannot open shared object file",
+        ),
+        ("n1", "NET/Plugin: Using internal network plugin."),
+        ("n2", lost),
+        ("n3", "Initialized NET plugin IB"),
+        ("n3", "Assigned NET plugin IB to comm"),
+    ];
+    assert_eq!(differs(&own), [""; 0]);
+    let loaded = "NET/Plugin: Loaded net plugin AWS Libfabric (v6)";
+    let socket = "Assigned NET plugin Socket to comm";
+    let one = [("n1", loaded), ("n2", loaded), ("n3", lost), ("n3", socket)];
+    let says = "the net plugin differs: libnccl-net.so not found on n3; AWS Libfabric (v6) loaded on 2 hosts";
+    assert_eq!(differs(&one), [says]);
+    let assigned = "Assigned NET plugin IB to comm";
+    let slow = [("n1", assigned), ("n2", assigned), ("n3", socket)];
+    let says = "the net plugin differs: Socket assigned on n3; IB assigned on 2 hosts";
+    assert_eq!(differs(&slow), [says]);
+}
+
+#[test]
 fn settings_say_what_they_do() {
     let set = |text: &str| {
         let log: String = (0..2)
