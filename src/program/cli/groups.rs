@@ -67,7 +67,7 @@ enum ByArg {
     /// The id that all members of a communicator share
     #[value(name = "comm_id", alias = "comm-id")]
     CommId,
-    /// The rank in the communicator
+    /// The rank in the communicator; the rank in the job is global_rank
     Rank,
     /// The rank in the job
     #[value(name = "global_rank", alias = "global-rank")]
