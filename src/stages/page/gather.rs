@@ -53,7 +53,7 @@ pub fn gather_page(
     CountFilter::new(order.filter, &tally_options())?;
     report.keep_messages();
     report.expect_sources_apart();
-    let inputs = PageInputs::sort_inputs(order.origins, order.options.source, report)?;
+    let inputs = PageInputs::sort_inputs(order.origins, order.options, report)?;
     if inputs.checked.is_empty() && inputs.timed.is_empty() && inputs.accessed.is_empty() {
         let none = "none of the inputs is a log or a record of calls";
         return Err(Error::Content(none.to_owned()));
@@ -203,8 +203,7 @@ impl PageGatherer<'_> {
         let report = &mut *self.sections.report;
         let filter = self.order.filter;
         let first = count_passing_calls(inputs, options, &tally, filter, report, self.progress);
-        let possible = SectionNeed::Possible;
-        let first = match self.sections.keep_reason(possible, first)? {
+        let first = match self.sections.keep_reason(SectionNeed::Possible, first)? {
             Ok(first) => first,
             Err(why) => return Ok(Err(why)),
         };
@@ -220,7 +219,7 @@ impl PageGatherer<'_> {
         self.sections
             .report
             .absorb(PageSection::Operations.key(), &own);
-        let all = self.sections.keep_reason(possible, all)?;
+        let all = self.sections.keep_reason(SectionNeed::Possible, all)?;
         Ok(all.map(|all| PageCalls {
             all,
             by_step: Some(first),

@@ -45,8 +45,7 @@ impl StatsLayout {
             return Some(StatsLayout::Bars(place_columns(columns, &cells)));
         }
         let first = text.strip_prefix(b"\"").unwrap_or(text);
-        let begins = |with: &[u8]| first.starts_with(with);
-        if !(begins(b"Time") || begins(b"Start")) || !contains_header(text) {
+        if !(first.starts_with(b"Time") || first.starts_with(b"Start")) || !contains_header(text) {
             return None;
         }
         for separator in [b',', b'\t'] {
