@@ -1,14 +1,25 @@
 //! A pool of threads: tasks in, results out in the same order, with the work between on all cores.
 
 use crate::error::Result;
+use rustix::process::{Resource, getrlimit};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Returns how many threads to use if the user asks for `asked`: by default one for each core that
-/// the process may use, and never more than four times as many.
+/// the process may use, and never more than four times as many, or than it may open files for.
 pub fn thread_count(asked: Option<usize>) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     // Some threads may wait for a slow disk; more would only wait for each other.
-    asked.map_or(cores, |asked| asked.min(4 * cores))
+    let wanted = asked.map_or(cores, |asked| asked.min(4 * cores));
+    wanted.min(count_threads_with_files(
+        getrlimit(Resource::Nofile).current,
+    ))
+}
+
+/// Returns how many threads can have their files open if a process may open `limit`: eight for each thread, of which
+/// some belong to results that wait, and eight for the output and the like.
+fn count_threads_with_files(limit: Option<u64>) -> usize {
+    let threads = limit.map_or(u64::MAX, |limit| (limit / 8).saturating_sub(1));
+    usize::try_from(threads.max(1)).unwrap_or(usize::MAX)
 }
 
 /// Runs `map` over `tasks` on `jobs` threads and gives the results to `sink` in the order of the
@@ -305,6 +316,13 @@ impl IdlePool {
 mod tests {
     use super::*;
     use crate::error::Error;
+
+    #[test]
+    fn few_threads_run_where_few_files_may_be_open() {
+        let limits = [Some(3), Some(6), Some(24), Some(1024), None];
+        let expected = [1, 1, 2, 127, usize::MAX];
+        assert_eq!(limits.map(count_threads_with_files), expected);
+    }
 
     #[test]
     fn results_come_in_the_order_of_the_tasks_whatever_their_time() {

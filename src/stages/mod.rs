@@ -176,8 +176,8 @@ pub(crate) fn read_stage<S: InputStage>(
         let again = stage.needs_second_pass(input.input());
         if again {
             input = match S::RELEASES_PIPE_LINES {
-                true => input.into_rewindable_spool()?,
-                false => input.into_rewindable()?,
+                true => input.into_rewindable(Input::make_rewindable_spool)?,
+                false => input.into_rewindable(Input::make_rewindable)?,
             };
         }
         stage.begin_input(input.name());

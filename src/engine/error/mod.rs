@@ -83,6 +83,9 @@ fn advice_on_path(path: &Path, cause: &io::Error) -> String {
     }
     match cause.kind() {
         ErrorKind::NotFound => nearby::advise_on_missing(path),
+        _ if Errno::from_io_error(cause) == Some(Errno::MFILE) => {
+            ": allow more: ulimit -n 1024".into()
+        }
         _ => String::new(),
     }
 }

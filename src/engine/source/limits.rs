@@ -10,6 +10,9 @@ pub const STDIO_BUFFER_BYTES: usize = 4096;
 /// anew more often.
 pub(super) const MIN_CHUNK_BYTES: usize = 1 << 20;
 
+/// Bytes of the first read into an empty buffer. More cost time for each of many small files; fewer need more reads.
+pub(super) const MIN_READ_BYTES: usize = 16 << 10;
+
 /// The longest line that is kept whole. The rest of a longer one is dropped and reported, since a stream
 /// without line ends must not fill the memory; a file is treated alike.
 pub(super) const MAX_LINE_BYTES: usize = 16 << 20;

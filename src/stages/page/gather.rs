@@ -203,8 +203,7 @@ impl PageGatherer<'_> {
         let report = &mut *self.sections.report;
         let filter = self.order.filter;
         let first = count_passing_calls(inputs, options, &tally, filter, report, self.progress);
-        let possible = SectionNeed::Possible;
-        let first = match self.sections.keep_reason(possible, first)? {
+        let first = match self.sections.keep_reason(SectionNeed::Possible, first)? {
             Ok(first) => first,
             Err(why) => return Ok(Err(why)),
         };
@@ -220,7 +219,7 @@ impl PageGatherer<'_> {
         self.sections
             .report
             .absorb(PageSection::Operations.key(), &own);
-        let all = self.sections.keep_reason(possible, all)?;
+        let all = self.sections.keep_reason(SectionNeed::Possible, all)?;
         Ok(all.map(|all| PageCalls {
             all,
             by_step: Some(first),

@@ -4,6 +4,7 @@ use crate::count::calls::Options;
 use crate::error::Result;
 use crate::formats::Provides;
 use crate::formats::open::{self, SortedInput};
+use crate::log::first_damage_error;
 use crate::report::Report;
 use crate::source::InputName;
 use crate::stages::check::CheckInputs;
@@ -33,16 +34,15 @@ impl PageInputs {
     /// Sorts the inputs. A file of a folder that is none of these is reported as skipped.
     ///
     /// # Errors
-    /// An input that the user named is none of these.
+    /// An input that the user named is none of these; damage under `--strict`.
     pub(super) fn sort_inputs(
         origins: &[InputName],
         options: &Options,
         report: &mut Report,
     ) -> Result<PageInputs> {
-        let source = options.source;
         let mut inputs = PageInputs::default();
         for origin in origins {
-            match open::sort_input(origin, source) {
+            match open::sort_input(origin, options.source) {
                 SortedInput::Record(record, recorder) => {
                     inputs.parts = inputs.parts.and(record.parts());
                     let checked = &mut inputs.checked;
@@ -57,7 +57,7 @@ impl PageInputs {
                 }
                 SortedInput::Other => {}
             }
-            let known = match open::open_input::<()>(origin, source, Provides::NOTHING) {
+            let known = match open::open_input::<()>(origin, options.source, Provides::NOTHING) {
                 Ok(known) => known,
                 Err(_) if snoopie::is_packed_run(origin) => {
                     inputs.parts = inputs.parts.and(Provides::ACCESSES);
@@ -74,21 +74,22 @@ impl PageInputs {
             if known.provides(Provides::ACCESSES) {
                 inputs.accessed.push(origin.clone());
                 continue;
-            }
-            // Its first bytes do not tell where they are the rest of a record.
-            if known.recorder().is_some() {
+            } else if known.recorder().is_some() {
+                // Its first bytes do not tell where they are the rest of a record.
                 inputs.checked.add_log(origin.clone());
-                inputs.timed.push(origin.clone());
-                continue;
-            }
-            if known.provides(Provides::LINES) {
+            } else if known.provides(Provides::LINES) {
                 inputs.add_log(origin);
                 continue;
-            }
-            if known.provides(Provides::GPU) {
+            } else if let Some(account) = known.read_account_of_sums()? {
+                // No section has them, but their damage counts.
+                if options.log.strict {
+                    first_damage_error(&known.name(), &account)?;
+                }
+                report.report_input(&known.name(), &account);
+            } else if known.provides(Provides::GPU) {
                 inputs.timelines.push(origin.clone());
                 // An export of nsys may have the job's output.
-                let inside = open::open_input::<()>(origin, source, Provides::LINES);
+                let inside = open::open_input::<()>(origin, options.source, Provides::LINES);
                 if inside.is_ok_and(|log| log.provides(Provides::LINES)) {
                     inputs.checked.add_log(origin.clone());
                     inputs.is_log_inside = true;

@@ -7,7 +7,7 @@ use crate::log::{LogState, Options};
 use crate::members::{CommIdentity, MergedMembers, MergedNumbers, SpeakerProcess};
 use crate::source::CutPlace;
 use crate::stages::watch::limits::{MARKS_KEPT, MAX_WAITING_LINE_BYTES};
-use memchr::memrchr;
+use memchr::{memchr, memrchr};
 
 /// A step's line has come.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,6 +40,8 @@ pub(super) struct GrowthNews {
     pub(super) inits: Vec<u8>,
     /// A call was made.
     pub(super) has_calls: bool,
+    /// Bytes of an over-long line that were not read.
+    pub(super) dropped: u64,
 }
 
 /// A member's new calls.
@@ -59,41 +61,35 @@ pub(super) struct GrowthOptions<'o> {
 }
 
 /// A log that grows.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct GrowingLog {
     log: LogState,
     merged: MergedMembers,
     /// A line without its end.
     rest: Vec<u8>,
+    /// Bytes of that line over the limit, which are not kept.
+    dropped: u64,
     /// Bytes walked.
     offset: u64,
-    /// The last piece ends between lines.
-    quiet: bool,
+    /// The last piece ends where a line may wait for the next one.
+    is_loud: bool,
     /// Marks of steps that were reported.
     reported_marks: usize,
-}
-
-impl Default for GrowingLog {
-    fn default() -> GrowingLog {
-        GrowingLog {
-            log: LogState::default(),
-            merged: MergedMembers::default(),
-            rest: Vec::new(),
-            offset: 0,
-            quiet: true,
-            reported_marks: 0,
-        }
-    }
 }
 
 impl GrowingLog {
     /// Reads new bytes; `anew` if they are the beginning of another file.
     pub(super) fn read_growth(
         &mut self,
-        bytes: &[u8],
+        mut bytes: &[u8],
         anew: bool,
         options: GrowthOptions<'_>,
     ) -> GrowthNews {
+        if self.dropped > 0 && !anew {
+            let (over, after) = bytes.split_at(memchr(b'\n', bytes).unwrap_or(bytes.len()));
+            self.dropped += over.len() as u64;
+            bytes = after;
+        }
         if anew && !self.rest.is_empty() {
             self.rest.push(b'\n');
         }
@@ -102,8 +98,13 @@ impl GrowingLog {
         let end = match find_cut(&self.rest, before) {
             Some(end) => end,
             None if anew => before,
-            None if self.rest.len() > MAX_WAITING_LINE_BYTES => self.rest.len(),
-            None => return GrowthNews::default(),
+            None if self.rest.len() <= MAX_WAITING_LINE_BYTES => return GrowthNews::default(),
+            None if bytes.contains(&b'\n') => self.rest.len(),
+            None => {
+                self.dropped += (self.rest.len() - MAX_WAITING_LINE_BYTES) as u64;
+                self.rest.truncate(MAX_WAITING_LINE_BYTES);
+                return GrowthNews::default();
+            }
         };
         let rest = self.rest.split_off(end);
         let piece = std::mem::replace(&mut self.rest, rest);
@@ -119,7 +120,7 @@ impl GrowingLog {
     fn walk_piece(&mut self, piece: &[u8], options: GrowthOptions<'_>) -> GrowthNews {
         let place = walk::ChunkPlace {
             offset: self.offset,
-            is_quiet: self.quiet,
+            is_quiet: !self.is_loud,
         };
         let scanned = walk::walk_bytes(
             piece,
@@ -130,7 +131,7 @@ impl GrowingLog {
         );
         let inits = copy_lines(piece, self.offset, &scanned.init_lines);
         self.offset += piece.len() as u64;
-        self.quiet = walk::classify_cut(piece, self.quiet) == CutPlace::Quiet;
+        self.is_loud = walk::classify_cut(piece, !self.is_loud) != CutPlace::Quiet;
         let mut to = MergedNumbers::default();
         let before = self.log.account.calls;
         let part = self.log.add_chunk(scanned, &mut self.merged, &mut to);
@@ -155,6 +156,7 @@ impl GrowingLog {
         let by_member = each.map(news_of_member).collect();
         self.log.init_lines.clear();
         let mut news = GrowthNews {
+            dropped: std::mem::take(&mut self.dropped),
             warned,
             by_member,
             inits,

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Different kinds of WARN lines that are reported. More cost memory in a job that prints endless texts.
 pub(super) const MAX_WARN_KINDS: usize = 256;
 
-/// Bytes of a line without an end. A longer one is read in pieces.
+/// Bytes of a line without an end. The rest of a longer one is dropped and reported, as elsewhere.
 pub(super) const MAX_WAITING_LINE_BYTES: usize = 16 << 20;
 
 /// Step lines that are kept to find the numbers of the next steps.

@@ -21,6 +21,7 @@ pub fn format_event(event: &WatchEvent) -> String {
         WatchEvent::Moves(rested) => {
             format!("the job moves again after {}", format_duration(*rested))
         }
+        WatchEvent::Dropped(bytes) => format!("{bytes} bytes of lines over 16 MiB were not read"),
     }
 }
 

@@ -45,6 +45,8 @@ pub enum WatchEvent {
     Warned(Vec<u8>, Option<&'static str>),
     /// The job moves again after a stall of this length.
     Moves(Duration),
+    /// So many bytes of a line over the limit were not read.
+    Dropped(u64),
 }
 
 /// A job that is watched.
@@ -77,6 +79,8 @@ pub struct JobWatch<'o> {
     /// Lines of the last piece that identify communicators.
     inits: Vec<u8>,
     steps: u64,
+    /// An over-long line was not read to its end.
+    has_dropped: bool,
     pace: JobPace,
     /// WARN lines by their kind, and how often each came.
     warned: BTreeMap<Vec<u8>, u64>,
@@ -106,6 +110,7 @@ impl<'o> JobWatch<'o> {
             known: KnownComms::new(),
             inits: Vec::new(),
             steps: 0,
+            has_dropped: false,
             pace: JobPace::new(stall, now),
             warned: BTreeMap::new(),
         }
@@ -183,6 +188,10 @@ impl<'o> JobWatch<'o> {
 
     fn take_news(&mut self, news: GrowthNews, now: Instant) -> Vec<WatchEvent> {
         let mut events = Vec::new();
+        if news.dropped > 0 {
+            self.has_dropped = true;
+            events.push(WatchEvent::Dropped(news.dropped));
+        }
         // While a job is set up, any line shows that it moves. Lines after a stall may be the launcher's.
         let is_set_up = self.all.total().calls == 0 && self.steps == 0 && !self.pace.is_stalled();
         // Each rank may print a step's line, and the rest of an old one may come late.

@@ -280,7 +280,7 @@ pub fn run_watch(
         check::correct_end_advice(&mut ended.findings);
     }
     listener.tell(|listener| listener.on_end(&watch, &ended))?;
-    let is_wrong = ended.is_wrong();
+    let is_wrong = ended.is_wrong() || watch.has_dropped;
     listener.is_left_when_idle(&watch, Some(&ended))?;
     listener.failed.map_or(Ok(WatchEnd::Over(is_wrong)), Err)
 }

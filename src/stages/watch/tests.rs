@@ -1,5 +1,6 @@
 use super::{JobWatch, WatchEvent};
 use crate::source::AppendedBytes;
+use crate::stages::watch::limits::MAX_WAITING_LINE_BYTES;
 use crate::testing;
 use std::time::Instant;
 
@@ -71,4 +72,36 @@ fn a_step_has_the_calls_of_files_that_are_read_after_its_line() {
     // The call after the line is of the next step.
     assert_eq!(counts, [5, 6, 6, 6]);
     assert_eq!(watch.calls().total().calls, 24);
+}
+
+/// The rest of a line over the limit is dropped, counted and reported once; what it holds is no call, and the next
+/// line is read.
+#[test]
+fn a_line_over_the_limit_is_reported_and_not_kept() {
+    let read = testing::options(1, false);
+    let now = Instant::now();
+    for begins_anew in [false, true] {
+        let mut watch = JobWatch::new(&read, None, now);
+        let over = call(2).trim_end().to_owned();
+        let long = format!("{}{over}", "x".repeat(MAX_WAITING_LINE_BYTES));
+        let end = if begins_anew { "" } else { "\n" };
+        let text = format!("{}{long}{end}", call(0));
+        let pieces = text.as_bytes().chunks(1 << 20).map(|bytes| (bytes, false));
+        let next = call(1);
+        let mut events = Vec::new();
+        for (bytes, anew) in pieces.chain([(next.as_bytes(), begins_anew)]) {
+            let grown = AppendedBytes {
+                input: 0,
+                bytes,
+                is_pipe: false,
+                anew,
+            };
+            events.extend(watch.read_growth(&grown, now));
+            assert!(watch.unfinished_line(0).len() <= MAX_WAITING_LINE_BYTES);
+        }
+        watch.finish_round(&mut events);
+        assert_eq!(events, [WatchEvent::Dropped(over.len() as u64)]);
+        assert_eq!(watch.calls().total().calls, 2);
+        assert!(watch.has_dropped);
+    }
 }

@@ -628,3 +628,26 @@ fn the_lines_of_a_table_add_up_and_damage_has_its_line() {
     .ends(0);
     assert_eq!(Account::of(&whole).calls, 2);
 }
+
+/// Few files may be open at a time: fewer threads read them, and every answer is that without the limit.
+#[test]
+fn few_open_files_change_no_answer() {
+    let work = Work::new();
+    let line = "h:{p}:{p} [0] NCCL INFO AllReduce: opCount 0 sendbuff 0x1 recvbuff 0x2 count 4 datatype 7 op 0 root 0 \
+                comm 0x5 [nranks=64] stream 0x6\n";
+    for rank in 0..64 {
+        let text = line.replace("{p}", &(100 + rank).to_string());
+        work.file(&format!("logs/nccl.h.{rank}.log"), text);
+    }
+    for program in ["nccl-hist", "nccl-check", "nccl-report", "nccl-comms"] {
+        let of = |limit: &str| {
+            sh(
+                work.dir(),
+                &format!("{limit} {program} logs --no-mmap -j 8"),
+            )
+        };
+        let (few, any) = (of("ulimit -n 6;").ends(0), of("").ends(0));
+        assert_eq!(few.text(), any.text(), "{program}");
+        assert_eq!(few.stderr, any.stderr, "{program}");
+    }
+}

@@ -522,6 +522,37 @@ fn a_page_never_ends_better_than_the_programs_it_quotes() {
     assert!(text.contains("WARNINGS ABOUT THESE NUMBERS"), "{text}");
 }
 
+/// Sums have no section, but their damage counts on a page, alone and beside a log.
+#[test]
+fn damage_of_sums_is_damage_of_the_page() {
+    let work = Work::new();
+    let head = "Time (%),Total Time (ns),Instances,Avg (ns),Min (ns),Max (ns),Name\n";
+    work.file("whole.csv", format!("{head}100.0,30,3,10.0,9,11,f\n"));
+    work.file(
+        "kernels.csv",
+        format!("{head}50.0,30,3,10.0,9,11,f\n50.0,3x0,3,10.0,9,11,g\n"),
+    );
+    let sums = "name:mem_used,count:5\nname:cuInit,count:1,burst:2\n";
+    work.file(
+        "metrics.log",
+        format!("{sums}name:cuMemAlloc,count:x,burst:3\n"),
+    );
+    run_in(work.dir(), "nccl-report", &["whole.csv"]).calm();
+    let log = testdata("captured/ddp/nccl.log.gz").display().to_string();
+    for (program, name) in [
+        ("nccl-kernels", "kernels.csv"),
+        ("nccl-cuda", "metrics.log"),
+    ] {
+        run_in(work.dir(), program, &[name]).ends(1);
+        for inputs in [&[name][..], &[name, &log]] {
+            let page = run_in(work.dir(), "nccl-report", inputs).ends(1);
+            page.says(&[name, "damaged"]);
+            let strict = [inputs, &["--strict"]].concat();
+            run_in(work.dir(), "nccl-report", &strict).ends(2);
+        }
+    }
+}
+
 /// The picture of the last calls names who stopped and who waits in which call, in boxes and in words.
 #[test]
 fn the_last_calls_show_who_waits_in_which_call() {

@@ -10,8 +10,11 @@ pub use recognise::{
     open_recorded_pipe, require_log, sort_input,
 };
 
+use super::cuda::{self, CudaInput};
 use super::lines::{self, RowVisitor};
-use super::{FormatReader, InputFormat, Provides, RecognisedFormat, gpu, kineto, nsys, ordered};
+use super::{
+    FormatReader, InputFormat, Provides, RecognisedFormat, gpu, kineto, nsys, ordered, stats,
+};
 use crate::error::{Error, Result};
 use crate::log::walk::LogVisitor;
 use crate::log::{self, LogState, MergedChunk, StartedLog};
@@ -74,7 +77,7 @@ impl<V> OpenInput<V> {
 
     /// Returns true for output of `nsys stats`.
     pub fn is_stats(&self) -> bool {
-        self.format.name == super::stats::FORMAT.name
+        self.format.name == stats::FORMAT.name
     }
 
     /// Returns the parts that it provides.
@@ -102,6 +105,20 @@ impl<V> OpenInput<V> {
         }
     }
 
+    /// Reads an input that has sums and no calls, and returns its account; `None` for any other.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn read_account_of_sums(&self) -> Result<Option<Account>> {
+        Ok(match self.format.name {
+            "stats" => Some(stats::read_stats(&self.input, false)?.account),
+            "alnair" => match cuda::read_cuda(&self.input, &mut |_| {})? {
+                CudaInput::Calls(account) | CudaInput::Sums(_, account) => Some(account),
+            },
+            _ => None,
+        })
+    }
+
     /// Notes how its text differs from its bytes.
     pub(crate) fn note_encoding(&self, report: &Report) {
         if self.input.is_inside() {
@@ -113,28 +130,16 @@ impl<V> OpenInput<V> {
         }
     }
 
-    /// The input in a form that can be read twice: see [`Input::make_rewindable`].
-    ///
-    /// # Errors
-    /// A pipe cannot be copied.
-    pub fn into_rewindable(self) -> Result<OpenInput<V>> {
-        if self.begun.is_some() {
-            return Ok(self);
-        }
-        let input = self.input.make_rewindable()?;
-        Ok(OpenInput { input, ..self })
-    }
-
-    /// Like [`OpenInput::into_rewindable`]; lines of a pipe's copy may be let go: see
+    /// The input in a form that can be read twice, as `make` gives it: see [`Input::make_rewindable`] and
     /// [`Input::make_rewindable_spool`].
     ///
     /// # Errors
     /// A pipe cannot be copied.
-    pub fn into_rewindable_spool(self) -> Result<OpenInput<V>> {
+    pub fn into_rewindable(self, make: fn(Input) -> Result<Input>) -> Result<OpenInput<V>> {
         if self.begun.is_some() {
             return Ok(self);
         }
-        let input = self.input.make_rewindable_spool()?;
+        let input = make(self.input)?;
         Ok(OpenInput { input, ..self })
     }
 
@@ -272,7 +277,7 @@ impl<V: LogVisitor + Send> OpenInput<V> {
     ) -> Result<Self> {
         if matches!(self.reader, FormatReader::Log) {
             if again {
-                self = self.into_rewindable()?;
+                self = self.into_rewindable(Input::make_rewindable)?;
             }
             self.begun = Some(log::begin_log(&self.input, options, new)?);
         }

@@ -80,12 +80,7 @@ impl<R: Read> TurningReader<R> {
         self.is_decided = true;
         let (mut limit, mut end) = (UPSIDE_DOWN_HEAD_BYTES, FillEnd::Full);
         while end == FillEnd::Full && limit <= MAX_TURNED_BYTES {
-            let have = self.out.len();
-            self.out.resize(limit, 0);
-            let filled = fill_until_idle(&mut self.inner, &mut self.out[have..]);
-            self.out
-                .truncate(have + filled.as_ref().map_or(0, |(n, _)| *n));
-            end = filled?.1;
+            end = fill_until_idle(&mut self.inner, &mut self.out, limit)?;
             limit = match is_upside_down(&self.out) {
                 true => limit * 2,
                 false => usize::MAX,

@@ -57,12 +57,10 @@ impl BlockReader {
             let mut is_idle = false;
             if !self.ended {
                 let have = bytes.len();
-                bytes.resize(have.max(READ_CHUNK_BYTES / 2) + READ_CHUNK_BYTES, 0);
-                let (n, end) = self.fill_bytes(&mut bytes[have..])?;
-                is_idle = end == FillEnd::Idle;
-                bytes.truncate(have + n);
+                let most = have.max(READ_CHUNK_BYTES / 2) + READ_CHUNK_BYTES;
+                is_idle = self.fill_bytes(&mut bytes, most)? == FillEnd::Idle;
                 // The bytes before could not be handed over either.
-                if is_idle && n == 0 {
+                if is_idle && bytes.len() == have {
                     continue;
                 }
             }
@@ -107,23 +105,23 @@ impl BlockReader {
 
     /// Drops the rest of a line that is too long, up to its end. Returns how many bytes.
     fn drop_line(&mut self) -> io::Result<u64> {
-        let mut block = vec![0; READ_CHUNK_BYTES];
-        let mut dropped = 0;
+        let (mut block, mut dropped) = (Vec::new(), 0);
         while !self.ended {
-            let (n, _) = self.fill_bytes(&mut block)?;
-            if let Some(end) = memchr(b'\n', &block[..n]) {
-                self.rest.extend_from_slice(&block[end + 1..n]);
+            block.clear();
+            self.fill_bytes(&mut block, READ_CHUNK_BYTES)?;
+            if let Some(end) = memchr(b'\n', &block) {
+                self.rest.extend_from_slice(&block[end + 1..]);
                 return Ok(dropped + end as u64);
             }
-            dropped += n as u64;
+            dropped += block.len() as u64;
         }
         Ok(dropped)
     }
 
-    /// Reads until `to` is full, the input ends or it is idle.
-    fn fill_bytes(&mut self, to: &mut [u8]) -> io::Result<(usize, FillEnd)> {
-        let (n, end) = fill_until_idle(&mut *self.reader, to)?;
+    /// Reads until `to` has `most` bytes, the input ends or it is idle.
+    fn fill_bytes(&mut self, to: &mut Vec<u8>, most: usize) -> io::Result<FillEnd> {
+        let end = fill_until_idle(&mut *self.reader, to, most)?;
         self.ended = end == FillEnd::Ended;
-        Ok((n, end))
+        Ok(end)
     }
 }

@@ -173,15 +173,14 @@ impl StreamInput {
         })?;
         let Some(block) = block else { return Ok(None) };
         let (len, dropped) = (block.bytes.len(), block.dropped);
+        let pause = (self.since).flush_reason_after(len, block.is_idle, self.is_live);
         let chunk = InputChunk {
             data: InputChunkData::Read(block.bytes),
             pass: None,
             offset: self.offset,
             dropped,
             quiet,
-            pause: self
-                .since
-                .flush_reason_after(len, block.is_idle, self.is_live),
+            pause,
         };
         // A line end after dropped bytes is not in the block.
         self.offset += len as u64 + dropped + u64::from(dropped > 0);

@@ -141,18 +141,15 @@ impl SharedPipe {
             }
         };
         let had = state.head.len();
-        state.head.resize(INPUT_HEAD_BYTES, 0);
         switch(true);
-        let read = loop {
-            match fill_until_idle(&mut **reader, &mut state.head[had..]) {
-                Ok((0, FillEnd::Idle)) => {}
-                read => break read,
+        let end = loop {
+            match fill_until_idle(&mut **reader, &mut state.head, INPUT_HEAD_BYTES) {
+                Ok(FillEnd::Idle) if state.head.len() == had => {}
+                end => break end,
             }
         };
         switch(false);
-        let new = read.as_ref().map_or(0, |(new, _)| *new);
-        state.head.truncate(had + new);
-        state.is_ended |= read?.1 == FillEnd::Ended;
+        state.is_ended |= end? == FillEnd::Ended;
         Ok(())
     }
 

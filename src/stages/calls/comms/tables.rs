@@ -13,7 +13,7 @@ use crate::members::MergedMembers;
 use crate::members::duplicate_inputs::DuplicateInputs;
 use crate::output::table::Row;
 use crate::report::Report;
-use crate::source::InputName;
+use crate::source::{Input, InputName};
 use std::io::Write;
 
 /// Writes the rows of a table that comes through a pipe.
@@ -49,7 +49,7 @@ pub(super) fn search_steps<V>(
     if read.window.is_none() {
         return Ok(input);
     }
-    let input = input.into_rewindable()?;
+    let input = input.into_rewindable(Input::make_rewindable)?;
     let options = lines::Options {
         jobs: read.log.jobs,
         strict: false,

@@ -14,7 +14,7 @@ use crate::log::timeline::{PresentSteps, StepTimeline, TrainStep};
 use crate::log::{LogState, MergedChunk};
 use crate::members::{MergedMembers, SpeakerProcess};
 use crate::report::Report;
-use crate::source::InputName;
+use crate::source::{Input, InputName};
 use crate::stages::InputStage;
 use crate::stages::communicators::{self, CommunicatorSide};
 use crate::stages::net::NetSummary;
@@ -101,7 +101,7 @@ impl InputStage for TrafficGatherer<'_> {
     ) -> Result<()> {
         let has_copies = input.provides(Provides::GPU);
         if has_copies {
-            input = input.into_rewindable()?;
+            input = input.into_rewindable(Input::make_rewindable)?;
         }
         let (options, window) = (self.options, self.read.window);
         let (rows, ops) = (&mut self.rows, &mut self.kept.tally.ops);

@@ -156,16 +156,19 @@ fn build_skew_table(found: &SkewSummary, options: &Options, report: &Report) -> 
             }
         });
     }
-    if found.matched == 0 && !options.filter.is_empty() {
-        return none(
-            "the filter keeps no call of two ranks: lateness is that of one rank beside others",
-        );
-    }
     if found.matched == 0 {
-        return none(
-            "no call was found on two ranks: rows need comm_id, rank and seq; a log has them with its INIT lines \
-             (NCCL_DEBUG_SUBSYS=INIT,COLL), a trace of torch.profiler from PyTorch 2.1 on",
-        );
+        return match (options.filter.is_empty(), found.alone) {
+            (false, _) => none("the filter keeps no call of two ranks to compare"),
+            (true, 0) => none(
+                "no call was found on two ranks: rows need comm_id, rank and seq; a log has them with its INIT lines \
+                 (NCCL_DEBUG_SUBSYS=INIT,COLL), a trace of torch.profiler from PyTorch 2.1 on",
+            ),
+            (true, alone) => none(&format!(
+                "only one rank is in the input for each of {}: lateness is that of one rank beside others; name the \
+                 files of the other ranks too: nccl-skew FILE FILE ..., or nccl-skew FOLDER",
+                count_phrase(alone, "call")
+            )),
+        };
     }
     if found.own_clocks.has_calls() && !options.align {
         return none(

@@ -348,6 +348,31 @@ fn calls_that_are_too_far_apart_are_given_up() {
     assert_eq!((apart.matched, apart.alone), (0, 800));
 }
 
+#[test]
+fn the_files_of_other_ranks_are_asked_for_where_only_one_rank_has_calls() {
+    let refused = |text: &str| {
+        let options = Options::default();
+        let found = read_rows(text, &options);
+        let table = build_skew_table(&found, &options, &Report::of_section());
+        table.unwrap_err().to_string()
+    };
+    let rows = "rank,comm_id,seq,op,count,datatype,start_ns\n0,0x9f3b,1,AllReduce,64,fp32,1000\n";
+    let alone = refused(rows);
+    assert!(
+        alone.starts_with("only one rank is in the input for each of 1 call: "),
+        "{alone}"
+    );
+    assert!(
+        alone.contains("files of the other ranks too: nccl-skew FILE"),
+        "{alone}"
+    );
+    let nameless = refused("op,count,datatype,start_ns\nAllReduce,64,fp32,1000\n");
+    assert!(
+        nameless.contains("rows need comm_id, rank and seq"),
+        "{nameless}"
+    );
+}
+
 proptest! {
     /// The ranks' rows in any mixture, cut anywhere, give the same table.
     #[test]

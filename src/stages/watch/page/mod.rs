@@ -11,7 +11,7 @@ mod view;
 pub use draw::draw_page;
 pub use view::PageView;
 
-use super::{JobWatch, StepEvent, WatchEvent};
+use super::{JobWatch, StepEvent, WatchEvent, messages};
 use crate::stages::check::CheckSummary;
 use crate::stages::watch::limits::{MAX_WARN_BYTES, MAX_WARNS_ON_PAGE};
 use std::collections::VecDeque;
@@ -30,20 +30,22 @@ pub struct WatchHistory {
 impl WatchHistory {
     /// Adds an event.
     pub fn add_event(&mut self, event: &WatchEvent) {
-        match event {
-            WatchEvent::Step(ended) => self.last = Some(ended.clone()),
+        let warned = match event {
+            WatchEvent::Step(ended) => return self.last = Some(ended.clone()),
+            WatchEvent::Moves(_) => return,
+            WatchEvent::Dropped(_) => messages::format_event(event),
             WatchEvent::Warned(text, means) => {
-                if self.warned.len() == MAX_WARNS_ON_PAGE {
-                    self.warned.pop_front();
-                }
                 let text = String::from_utf8_lossy(&text[..text.len().min(MAX_WARN_BYTES)]);
-                self.warned.push_back(match means {
+                match means {
                     Some(means) => format!("{means}: {text}"),
                     None => text.into_owned(),
-                });
+                }
             }
-            WatchEvent::Moves(_) => {}
+        };
+        if self.warned.len() == MAX_WARNS_ON_PAGE {
+            self.warned.pop_front();
         }
+        self.warned.push_back(warned);
     }
 }
 

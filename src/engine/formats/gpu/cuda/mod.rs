@@ -15,7 +15,7 @@ pub(in crate::formats) use timeline::{CudaTimeline, TIMELINE};
 
 use crate::error::Result;
 use crate::formats::ordered;
-use crate::formats::{InputFormat, Provides};
+use crate::formats::{InputFormat, InputHead, ProbeAnswer, Provides};
 use crate::report::account::{Account, LineClass};
 use crate::source::Input;
 use limits::{MAX_CUDA_LINE_BYTES, MAX_SNAPSHOT_BYTES};
@@ -47,11 +47,8 @@ pub enum CudaInput {
 /// # Errors
 /// It cannot be read.
 pub fn read_cuda(input: &Input, take: &mut dyn FnMut(&CudaCall<'_>)) -> Result<CudaInput> {
-    let is_timeline = {
-        let head = input.read_head()?;
-        (TIMELINE.probe)(&crate::formats::InputHead::from_bytes(&head.bytes))
-            == crate::formats::ProbeAnswer::Yes
-    };
+    let head = input.read_head()?;
+    let is_timeline = (TIMELINE.probe)(&InputHead::from_bytes(&head.bytes)) == ProbeAnswer::Yes;
     let mut account = Account::default();
     if !is_timeline {
         let text = ordered::read_whole(input, MAX_SNAPSHOT_BYTES)?;

@@ -30,8 +30,7 @@ impl StatsLayout {
     /// The layout of the report that a line is the header of.
     pub(super) fn from_header(line: &[u8]) -> Option<StatsLayout> {
         let text = line.trim_ascii_start();
-        let begins = |with: &[u8]| text.starts_with(with);
-        if begins(b"|") && contains_header(text) {
+        if text.starts_with(b"|") && contains_header(text) {
             let bars = find_bars(line);
             let cells = bars
                 .windows(2)
@@ -45,7 +44,8 @@ impl StatsLayout {
             let columns = find_columns(names.into_iter())?;
             return Some(StatsLayout::Bars(place_columns(columns, &cells)));
         }
-        if !(begins(b"Time") || begins(b"Start")) || !contains_header(text) {
+        let first = text.strip_prefix(b"\"").unwrap_or(text);
+        if !(first.starts_with(b"Time") || first.starts_with(b"Start")) || !contains_header(text) {
             return None;
         }
         for separator in [b',', b'\t'] {
@@ -71,10 +71,7 @@ impl StatsLayout {
             StatsLayout::Separated { separator, columns } => {
                 // nsys prints its progress into the same stream.
                 let line = line.trim_ascii_start();
-                let is_row = line
-                    .first()
-                    .is_some_and(|b| b.is_ascii_digit() || *b == b'"');
-                if !is_row {
+                if !begins_row(line) {
                     return StatsLine::End;
                 }
                 parse_separated(line, *separator, columns).unwrap_or(StatsLine::Damaged)
@@ -118,6 +115,11 @@ pub(super) fn contains_header(line: &[u8]) -> bool {
     (is_summary || is_trace) && line.len() < 4096
 }
 
+/// Returns true if a line of csv begins as a row does: with a number, which may be quoted.
+pub(super) fn begins_row(line: &[u8]) -> bool {
+    matches!(line, [b'0'..=b'9', ..] | [b'"', b'0'..=b'9' | b' ', ..])
+}
+
 /// A field without the quotes around it.
 fn unquote(field: &[u8]) -> &[u8] {
     let inner = field
@@ -134,19 +136,17 @@ fn parse_separated(line: &[u8], separator: u8, columns: &[(StatsField, u64)]) ->
     let (last, before) = columns.split_last()?;
     for column in before {
         let end = match rest.strip_prefix(b"\"") {
-            // A number with commas.
+            // A number with commas, or every field is quoted.
             Some(inner) => memchr::memchr(b'"', inner)? + 2,
             None => memchr::memchr(separator, rest)?,
         };
         let (field, after) = rest.split_at_checked(end)?;
         rest = after.strip_prefix(&[separator])?;
-        fields.push((*column, field));
+        fields.push((*column, unquote(field)));
     }
-    let name = unquote(rest);
-    let doubled = memchr::memmem::find(name, b"\"\"").is_some() && name.len() < rest.len();
-    let name = match doubled {
-        true => replace_doubled_quotes(name),
-        false => name.to_vec(),
+    let name = match unquote(rest) {
+        inner if inner.len() < rest.len() => replace_doubled_quotes(inner),
+        name => name.to_vec(),
     };
     fields.push((*last, &name));
     Some(parse_row(fields.into_iter()))

@@ -168,6 +168,32 @@ fn a_trace_is_added_up_where_no_report_has_sums() {
 }
 
 #[test]
+fn quotes_around_fields_change_nothing() {
+    let header = "Time (%),Total Time (ns),Instances,Min (ns),Max (ns),GridXYZ,BlockXYZ,Name";
+    let row = "100.0,1234567,2,30,50,1 2 3,4 5 6,";
+    let quote = |line: &str| format!("\"{}\"", line.replace(',', "\",\""));
+    let quoted_row = format!("{}\"f(int, int)\"", quote(row).trim_end_matches('"'));
+    let plain = format!("{header}\n{row}\"f(int, int)\"\n");
+    for text in [
+        plain.clone(),
+        format!("{}\n{row}\"f(int, int)\"\n", quote(header)),
+        format!("{}\n{quoted_row}\n", quote(header)),
+        format!("[0] {}\n[0] {quoted_row}\n", quote(header)),
+        format!("{header}\n{quoted_row}\n"),
+    ] {
+        let [read, expected] = [&text, &plain].map(|text| parse_stats(text.as_bytes(), true));
+        assert_eq!(read.kernels, expected.kernels, "{text}");
+        assert_eq!(read.account.damaged, 0, "{text}");
+        assert_eq!(read.kernels.len(), 1);
+    }
+    let mixed = format!(
+        "{},\"Category\",\"Operation\"\n\"100.0\",\"30\",\"3\",\"9\",\"11\",\"CUDA_KERNEL\",\"f\"\n",
+        quote("Time (%),Total Time (ns),Instances,Min (ns),Max (ns)")
+    );
+    assert_eq!(names(&mixed, false), [("f".to_owned(), 30, 3)]);
+}
+
+#[test]
 fn other_reports_are_passed_over() {
     let text = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Style,Range\n\
                 44.6,170465528,3262,52258.0,25762.0,19794,41381780,1023730.0,PushPop,NCCL:ncclAllGather\n\n";

@@ -1,7 +1,7 @@
 //! Reports inside other text: with a mark before each line (a quotation, a launcher's tag, the time of a
 //! container's log), or with rows that a terminal cut at its width. The header shows both.
 
-use super::columns::contains_header;
+use super::columns::{begins_row, contains_header};
 use super::limits::MAX_PIECES_OF_ROW;
 use std::borrow::Cow;
 
@@ -90,10 +90,9 @@ impl<'t> UnwrappedLines<'t> {
     /// Returns true if `line` goes on in the next line.
     fn is_cut(&self, line: &[u8], last: &[u8], pieces: usize) -> bool {
         if self.is_csv {
-            let is_row = |line: &[u8]| line.first().is_some_and(u8::is_ascii_digit);
             let next = self.unmarked(self.at + pieces);
             let is_open = memchr::memchr_iter(b'"', line).count() % 2 == 1;
-            return is_open && is_row(line) && next.is_some_and(|next| !is_row(next));
+            return is_open && begins_row(line) && next.is_some_and(|next| !begins_row(next));
         }
         let next = self.at + pieces;
         pieces < self.pieces && next != self.header_end && count_chars(last) == self.width
@@ -131,16 +130,18 @@ impl<'t> Iterator for UnwrappedLines<'t> {
     }
 }
 
-/// Returns the text before a header, without the blanks that are the header's own.
+/// Returns the text before a header, without the blanks and the quote that are the header's own.
 fn mark_before_header(line: &[u8]) -> &[u8] {
     let begins = [&b"Time"[..], b"Start ("];
     let at = begins
         .iter()
         .filter_map(|word| memchr::memmem::find(line, word))
         .min();
-    let before = line.get(..at.unwrap_or(0)).unwrap_or_default();
+    let (before, header) = line.split_at(at.unwrap_or(0));
     let mark = before.trim_ascii_end();
-    mark.strip_suffix(b"|").unwrap_or(mark).trim_ascii_end()
+    let is_quoted = memchr::memmem::find(header, b")\"").is_some();
+    let own = if is_quoted { b"\"" } else { b"|" };
+    mark.strip_suffix(own).unwrap_or(mark).trim_ascii_end()
 }
 
 fn count_chars(line: &[u8]) -> usize {

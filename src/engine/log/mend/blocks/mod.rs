@@ -102,12 +102,7 @@ impl<R: Read> BlockRejoinReader<R> {
     fn fill_window(&mut self) -> io::Result<()> {
         self.window.drain(..self.taken);
         self.taken = 0;
-        let have = self.window.len();
-        self.window.resize(have.max(REJOIN_WINDOW_BYTES), 0);
-        let read = fill_until_idle(&mut self.inner, &mut self.window[have..]);
-        let n = read.as_ref().map_or(0, |(n, _)| *n);
-        self.window.truncate(have + n);
-        let filled = read?.1;
+        let filled = fill_until_idle(&mut self.inner, &mut self.window, REJOIN_WINDOW_BYTES)?;
         self.ended = filled == FillEnd::Ended;
         self.is_idle = filled == FillEnd::Idle;
         Ok(())
