@@ -20,7 +20,7 @@ const ROOMS: [(&str, usize); 29] = [
     ("src/engine/source", 5_125),
     ("src/engine/members", 1_600),
     ("src/engine/log", 13_550),
-    ("src/engine/formats", 12_450),
+    ("src/engine/formats", 12_500),
     ("src/engine/count", 3_615),
     ("src/engine/filter", 600),
     ("src/engine/output", 4_180),

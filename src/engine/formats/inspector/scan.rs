@@ -62,7 +62,18 @@ fn scan_section<'v>(
             let mut n = 0;
             text.take_list(|text| {
                 n += 1;
-                text.skip_value(MAX_VALUE_DEPTH)
+                let (mut begin, mut end) = (None, None);
+                text.take_object(|text, key| {
+                    let time = text.take_scalar(key)?.as_u64();
+                    match key {
+                        b"kernel_start_ts" => begin = time,
+                        b"kernel_stop_ts" => end = time,
+                        _ => {}
+                    }
+                    Some(())
+                })?;
+                record.add_channel(begin, end);
+                Some(())
             })?;
             record.set_channels(n);
             Some(())

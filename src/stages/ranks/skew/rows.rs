@@ -12,7 +12,7 @@ use crate::members::Interner;
 use crate::members::comm_id::CommId;
 use crate::output::table::Row;
 use crate::stages::skew::limits::CALLS_PER_CLOCK_STRETCH;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 
 /// A process, or one of its GPUs; if these are unknown, a rank of a communicator.
@@ -56,6 +56,8 @@ pub(super) struct SkewBuilder {
     ready: Vec<SkewCall>,
     /// By kind.
     calls: Vec<CallsOfKind>,
+    /// The processes of collectives with a time; their ranks where these are unknown.
+    owners: FxHashSet<u64>,
     /// Collectives with a time.
     timed: u64,
     /// The resolution of the times, ns.
@@ -71,12 +73,11 @@ impl SkewBuilder {
             self.take_call(call, options);
         }
         (0..self.calls.len()).for_each(|kind| self.align_held_calls(kind, options));
-        let mut found = pick_kind(
-            self.kinds
-                .items()
-                .iter()
-                .zip(std::mem::take(&mut self.calls)),
-        );
+        let calls = std::mem::take(&mut self.calls);
+        let mut found = pick_kind(self.kinds.items().iter().zip(calls));
+        if found.matched == 0 && self.owners.len() == 1 {
+            found.alone = self.timed;
+        }
         (found.timed, found.step) = (self.timed, self.step);
         found.names_no_host = self.hosts.items().iter().all(Vec::is_empty);
         found.late.resolution_ns = self.step;
@@ -97,6 +98,7 @@ impl SkewBuilder {
             return;
         };
         self.timed += 1;
+        self.owners.extend(row.pid.or(row.rank.map(u64::from)));
         let Some(seq) = row.seq else { return };
         let Some(caller) = self.caller_of_row(row) else {
             return;

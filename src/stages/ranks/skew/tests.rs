@@ -366,6 +366,14 @@ fn the_files_of_other_ranks_are_asked_for_where_only_one_rank_has_calls() {
         alone.contains("files of the other ranks too: nccl-skew FILE"),
         "{alone}"
     );
+    // A trace of torch.profiler names communicators by the traces of other ranks.
+    let trace = refused(
+        "pid,rank,nranks,op,count,datatype,start_ns\n7,0,2,AllReduce,64,fp32,1000\n7,1,2,AllReduce,64,fp32,1001\n",
+    );
+    assert!(
+        trace.starts_with("only one rank is in the input for each of 2 calls: "),
+        "{trace}"
+    );
     let nameless = refused("op,count,datatype,start_ns\nAllReduce,64,fp32,1000\n");
     assert!(
         nameless.contains("rows need comm_id, rank and seq"),
