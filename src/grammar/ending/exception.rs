@@ -6,6 +6,7 @@ use super::{
     EndingLine, FailureCause, ProcessFailure, find_setup_failure, process_of_line, relayed_error,
     setup_failure::find_port,
 };
+use crate::message::warn::find_cuda_return;
 use crate::token::dec_u32;
 use memchr::memmem;
 
@@ -271,6 +272,13 @@ pub(super) fn read_cuda_failure<'a>(before: &'a [u8], behind: &'a [u8]) -> Optio
     relayed_error::is_cuda_failure(behind)
         .then(|| read_nccl_error(before, behind))
         .flatten()
+}
+
+/// `cudaGetDeviceCount returned 802`, of NVIDIA's samples.
+pub(super) fn read_cuda_return<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    let function = before.rsplit(|b| *b == b' ').next()?;
+    find_cuda_return(&[function, b" returned ", behind].concat())?;
+    read_own_report(before, behind)
 }
 
 /// `ncclSystemError: System call failed`: the name of a result, by itself or in front of its words.

@@ -329,6 +329,7 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     (relayed_error::CUDA_CHECKS[1], exception::read_cuda_failure),
     (relayed_error::CUDA_CHECKS[2], exception::read_cuda_failure),
     (relayed_error::CUDA_CHECKS[3], exception::read_cuda_failure),
+    (" returned ", exception::read_cuda_return),
     ("NCCL Error ", exception::read_numbered_nccl_error),
     ("NCCL operation ", exception::read_xla_nccl_error),
     (relayed_error::LAST_ERROR, exception::read_last_error),
