@@ -97,7 +97,8 @@ pub(super) fn read_exception<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<E
         .rev()
         .find(|b| !is_mark(b))
         .is_none_or(|last| matches!(last, b':' | b')' | b'|'))
-        || ends_with_logged_error(prefix);
+        || ends_with_logged_error(prefix)
+        || ends_with_time(prefix);
     // The anchor is the end of the name; the rest of the name is before it.
     let name = &before[begin..];
     let reports = |kind| find_report(text, kind).is_some();
@@ -155,6 +156,41 @@ fn ends_with_logged_error(prefix: &[u8]) -> bool {
         .iter()
         .any(|level| memmem::find(prefix, level).is_some());
     file.len() < place.len() && file.ends_with(b".py:") && is_error
+}
+
+/// True for a prefix whose last word is a time, as collectors of logs put it in front of each line: `Jul 13 21:22:34`,
+/// `2026-07-13T21:22:34.5678901Z`.
+fn ends_with_time(prefix: &[u8]) -> bool {
+    let word = prefix.rsplit(|&b| b == b' ').next().unwrap_or_default();
+    let word = word.strip_suffix(b"]").unwrap_or(word);
+    let is_part = |b: &u8| b.is_ascii_digit() || b":.,-+TZ".contains(b);
+    let parts = word.split(|&b| b == b':');
+    word.iter().all(is_part)
+        && parts.clone().count() > 2
+        && parts.clone().all(|part| part.len() > 1)
+        && prefix.len() <= MAX_TIME_BYTES
+}
+
+/// The longest beginning of a line that is only a time, with a date and a name of a day.
+const MAX_TIME_BYTES: usize = 40;
+
+/// `ray.exceptions.RayTaskError(ValueError): ray::Worker.run() (pid=81, ip=10.0.0.1)`: Ray relays the exception of another
+/// process, whose traceback follows.
+pub(super) fn read_ray_task_error<'a>(
+    before: &'a [u8],
+    behind: &'a [u8],
+) -> Option<EndingLine<'a>> {
+    let module = b"ray.exceptions.";
+    let place = &behind[memmem::find(behind, b"): ray::")?..];
+    let place = &place[memmem::find(place, b"(pid=")?..];
+    Some(EndingLine::Failed(ProcessFailure {
+        what: FailureCause::Repeated,
+        who: process_of_line(place),
+        says: match before.ends_with(module) {
+            true => module,
+            false => b"",
+        },
+    }))
 }
 
 /// True for an exception of PyTorch's C++ code that a process could not set up a process group.

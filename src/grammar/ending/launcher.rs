@@ -336,6 +336,41 @@ pub(super) fn read_ray_exit<'a>(before: &'a [u8], _: &'a [u8]) -> Option<EndingL
     }))
 }
 
+/// Ray: `The node with node id: 8f20 and ip: 10.0.0.1 has been marked dead because the detector has missed ...`, with
+/// `address: 10.0.0.1` since 2.0.
+pub(super) fn read_ray_dead_node<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    memmem::find(before, b"The node with ")?;
+    let after = |words: &[u8]| memmem::find(before, words).map(|at| &before[at + words.len()..]);
+    let host = after(b" and ip: ").or_else(|| after(b" and address: "));
+    Some(EndingLine::Failed(ProcessFailure {
+        what: FailureCause::Host,
+        who: ProcessOfLine {
+            host: host.and_then(|text| text.split(|&b| b == b' ').next()),
+            ..ProcessOfLine::default()
+        },
+        says: behind,
+    }))
+}
+
+/// Ray: `the actor's node was preempted: REASON`, or `terminated unexpectedly: health check failed ...`.
+pub(super) fn read_ray_ended_node<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    Some(EndingLine::Failed(ProcessFailure {
+        what: FailureCause::Host,
+        who: ProcessOfLine::default(),
+        says: behind.trim_ascii_end(),
+    }))
+}
+
+/// Ray: `The actor died because its node has died. Node Id: b157`; the reason may follow.
+pub(super) fn read_ray_actor<'a>(before: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
+    memmem::find(before, b"he actor ")?;
+    Some(EndingLine::Failed(ProcessFailure {
+        what: FailureCause::Crash,
+        who: ProcessOfLine::default(),
+        says: b"an actor of Ray's ended because its node is dead, as Ray reports",
+    }))
+}
+
 /// mpirun's last word, which names no process.
 pub(super) fn read_mpirun_abort<'a>(_: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
     Some(EndingLine::Failed(ProcessFailure {

@@ -242,6 +242,7 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     ("] Assertion `", stack::read_kernel_assertion),
     ("Error", exception::read_named_error),
     ("Exception", exception::read_exception),
+    ("RayTaskError(", exception::read_ray_task_error),
     ("KeyboardInterrupt", exception::read_exception),
     (".errors.", exception::read_exception_of_module),
     (".exceptions.", exception::read_exception_of_module),
@@ -262,6 +263,12 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     ("*** SIG", launcher::read_named_signal),
     ("*** SIG", launcher::read_glog_signal),
     ("Worker exit type: SYSTEM_ERROR", launcher::read_ray_exit),
+    (
+        " has been marked dead because the ",
+        launcher::read_ray_dead_node,
+    ),
+    ("the actor's node was ", launcher::read_ray_ended_node),
+    (" because its node has died", launcher::read_ray_actor),
     (
         "Per user-direction, the job has been aborted",
         launcher::read_mpirun_abort,
