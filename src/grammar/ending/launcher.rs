@@ -307,6 +307,50 @@ pub(super) fn read_named_signal<'a>(before: &'a [u8], behind: &'a [u8]) -> Optio
         .flatten()
 }
 
+/// gdb on a core file: `Program terminated with signal SIGSEGV, Segmentation fault.`, `signal 11, ...` in old versions.
+pub(super) fn read_core_signal<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    let number = match behind.strip_prefix(b"SIG") {
+        Some(name) => EndSignal::parse_name(name)?.0.number,
+        None => dec_i32(behind).ok()?.1,
+    };
+    report_process_failure(FailureCause::Signal(number), process_of_line(before))
+}
+
+/// Programs without which a launcher's script starts no process.
+const START_PROGRAMS: [&[u8]; 11] = [
+    b"kubectl",
+    b"orted",
+    b"prted",
+    b"prte",
+    b"ssh",
+    b"rsh",
+    b"srun",
+    b"mpirun",
+    b"mpiexec",
+    b"torchrun",
+    b"hydra_pmi_proxy",
+];
+
+/// A shell: `/etc/mpi/kubexec.sh: 11: /opt/kube/kubectl: not found`, `start.sh: line 7: torchrun: command not found`.
+pub(super) fn read_missing_program<'a>(
+    before: &'a [u8],
+    behind: &'a [u8],
+) -> Option<EndingLine<'a>> {
+    let (script, program) = before.split_at(memmem::rfind(before, b": ")?);
+    let name = program[2..].rsplit(|&b| b == b'/').next()?;
+    let number = &script[memmem::rfind(script, b": ")? + 2..];
+    let number = number.strip_prefix(b"line ").unwrap_or(number);
+    let is_shell = !number.is_empty() && number.iter().all(u8::is_ascii_digit);
+    let is_whole = behind.trim_ascii().is_empty();
+    (is_shell && is_whole && START_PROGRAMS.contains(&name)).then_some(EndingLine::Failed(
+        ProcessFailure {
+            what: FailureCause::Crash,
+            who: ProcessOfLine::default(),
+            says: b"a script did not find the program with which it starts processes (its line names both)",
+        },
+    ))
+}
+
 /// glog's handler of signals: `*** SIGTERM (@0x51) received by PID 81 (TID 0x7f00aa00) from PID 80 ***`.
 pub(super) fn read_glog_signal<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
     let (signal, rest) = EndSignal::parse_name(behind)?;

@@ -80,6 +80,8 @@ pub enum EndingLine<'a> {
     NcclFrame(NcclFrame<'a>),
     /// A frame of the thread of PyTorch's watchdog.
     WatchdogFrame,
+    /// A frame of torchrun, whose exception follows.
+    LauncherFrame,
     /// The reason of the C++ exception that ended a process.
     Reason(&'a [u8]),
     /// An assertion of a kernel that did not hold.
@@ -311,6 +313,13 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
         launcher::read_coredump,
     ),
     (" terminated with signal SIG", launcher::read_spawned),
+    (
+        "Program terminated with signal ",
+        launcher::read_core_signal,
+    ),
+    ("return launch_agent(", torchrun::read_launcher_frame),
+    (": not found", launcher::read_missing_program),
+    (": command not found", launcher::read_missing_program),
     (" died, exit code: ", launcher::read_died_worker),
     (
         " died unexpectedly, shutting down executor",

@@ -653,3 +653,28 @@ fn a_collector_s_time_may_be_in_front_of_an_exception() {
         assert!(!is_failure(&format!("{text}ValueError: x")), "{text}");
     }
 }
+
+#[test]
+fn core_files_and_scripts_without_a_program_are_read() {
+    let what = |line: &str| match find_ending(line.as_bytes()) {
+        Some(EndingLine::Failed(failure)) => Some(failure.what),
+        _ => None,
+    };
+    let core = "Program terminated with signal ";
+    let signal = Some(FailureCause::Signal(11));
+    assert_eq!(what(&format!("{core}SIGSEGV, Segmentation fault.")), signal);
+    assert_eq!(what(&format!("{core}11, Segmentation fault.")), signal);
+    let missing = Some(FailureCause::Crash);
+    assert_eq!(
+        what("/etc/mpi/kubexec.sh: 11: /opt/kube/kubectl: not found"),
+        missing
+    );
+    assert_eq!(
+        what("start.sh: line 7: torchrun: command not found"),
+        missing
+    );
+    assert_eq!(what("start.sh: line 7: module: command not found"), None);
+    assert_eq!(what("key 11: ssh: not found in the table"), None);
+    let frame = find_ending(b"    return launch_agent(self._config, self._entrypoint, list(args))");
+    assert_eq!(frame, Some(EndingLine::LauncherFrame));
+}
