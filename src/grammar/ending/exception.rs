@@ -168,29 +168,7 @@ fn ends_with_time(prefix: &[u8]) -> bool {
     word.iter().all(is_part)
         && parts.clone().count() > 2
         && parts.clone().all(|part| part.len() > 1)
-        && prefix.len() <= MAX_TIME_BYTES
-}
-
-/// The longest beginning of a line that is only a time, with a date and a name of a day.
-const MAX_TIME_BYTES: usize = 40;
-
-/// `ray.exceptions.RayTaskError(ValueError): ray::Worker.run() (pid=81, ip=10.0.0.1)`: Ray relays the exception of another
-/// process, whose traceback follows.
-pub(super) fn read_ray_task_error<'a>(
-    before: &'a [u8],
-    behind: &'a [u8],
-) -> Option<EndingLine<'a>> {
-    let module = b"ray.exceptions.";
-    let place = &behind[memmem::find(behind, b"): ray::")?..];
-    let place = &place[memmem::find(place, b"(pid=")?..];
-    Some(EndingLine::Failed(ProcessFailure {
-        what: FailureCause::Repeated,
-        who: process_of_line(place),
-        says: match before.ends_with(module) {
-            true => module,
-            false => b"",
-        },
-    }))
+        && prefix.split(|&b| b == b' ').count() < 6
 }
 
 /// True for an exception of PyTorch's C++ code that a process could not set up a process group.

@@ -41,6 +41,7 @@
 //! `[rank0]: ` in front of Python's report of an exception, vLLM's `pynccl_wrapper.py`, XLA's
 //! `nccl_errors.h`, NVIDIA's pages on Xid errors.
 
+mod cluster;
 mod exception;
 mod launcher;
 mod process_label;
@@ -244,15 +245,15 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     ("] Assertion `", stack::read_kernel_assertion),
     ("Error", exception::read_named_error),
     ("Exception", exception::read_exception),
-    ("RayTaskError(", exception::read_ray_task_error),
+    ("RayTaskError(", cluster::read_ray_task_error),
     ("KeyboardInterrupt", exception::read_exception),
     (".errors.", exception::read_exception_of_module),
     (".exceptions.", exception::read_exception_of_module),
     ("odify QP to RT", exception::read_verbs_error),
-    ("srun: error: ", launcher::read_srun),
-    ("CANCELLED AT ", launcher::read_slurm_cancel),
-    ("oom_kill event", launcher::read_slurm_oom),
-    ("oom-kill event", launcher::read_slurm_oom),
+    ("srun: error: ", cluster::read_srun),
+    ("CANCELLED AT ", cluster::read_slurm_cancel),
+    ("oom_kill event", cluster::read_slurm_oom),
+    ("oom-kill event", cluster::read_slurm_oom),
     ("ut of memory: Kill", launcher::read_kernel_oom_kill),
     ("NVRM: Xid", launcher::read_kernel_xid),
     ("exited on signal ", launcher::read_mpirun_signal),
@@ -264,13 +265,13 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     (" received signal SIG", launcher::read_named_signal),
     ("*** SIG", launcher::read_named_signal),
     ("*** SIG", launcher::read_glog_signal),
-    ("Worker exit type: SYSTEM_ERROR", launcher::read_ray_exit),
+    ("Worker exit type: SYSTEM_ERROR", cluster::read_ray_exit),
     (
         " has been marked dead because the ",
-        launcher::read_ray_dead_node,
+        cluster::read_ray_dead_node,
     ),
-    ("the actor's node was ", launcher::read_ray_ended_node),
-    (" because its node has died", launcher::read_ray_actor),
+    ("the actor's node was ", cluster::read_ray_ended_node),
+    (" because its node has died", cluster::read_ray_actor),
     (
         "Per user-direction, the job has been aborted",
         launcher::read_mpirun_abort,

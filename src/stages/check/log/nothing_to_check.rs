@@ -42,6 +42,9 @@ pub(crate) fn add_nothing_to_check(
         for open in findings.extract_if(.., |f| is_open(f) && !has_made) {
             nothing.why = format!("{}; {}", nothing.why, open.says);
         }
+        if let Some(does) = lone_process {
+            nothing.says = format!("{}: {does}", nothing.says);
+        }
         // A remark of NCCL's is all that there is to know.
         let warned = findings
             .iter()
