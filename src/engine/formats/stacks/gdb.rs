@@ -55,7 +55,7 @@ pub(super) fn read_gdb(text: &str) -> Vec<ProcessStacks> {
 }
 
 /// True for `(gdb) bt`.
-fn asks_for_stack(line: &str) -> bool {
+pub(super) fn asks_for_stack(line: &str) -> bool {
     let command = line.strip_prefix("(gdb) ").map(str::trim);
     matches!(command, Some("bt" | "where" | "backtrace"))
 }
