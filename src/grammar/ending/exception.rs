@@ -6,6 +6,7 @@ use super::{
     EndingLine, FailureCause, ProcessFailure, find_setup_failure, process_of_line, relayed_error,
     setup_failure::find_port,
 };
+use crate::message::warn::find_cuda_return;
 use crate::token::dec_u32;
 use memchr::memmem;
 
@@ -96,7 +97,8 @@ pub(super) fn read_exception<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<E
         .rev()
         .find(|b| !is_mark(b))
         .is_none_or(|last| matches!(last, b':' | b')' | b'|'))
-        || ends_with_logged_error(prefix);
+        || ends_with_logged_error(prefix)
+        || ends_with_time(prefix);
     // The anchor is the end of the name; the rest of the name is before it.
     let name = &before[begin..];
     let reports = |kind| find_report(text, kind).is_some();
@@ -154,6 +156,19 @@ fn ends_with_logged_error(prefix: &[u8]) -> bool {
         .iter()
         .any(|level| memmem::find(prefix, level).is_some());
     file.len() < place.len() && file.ends_with(b".py:") && is_error
+}
+
+/// True for a prefix whose last word is a time, as collectors of logs put it in front of each line: `Jul 13 21:22:34`,
+/// `2026-07-13T21:22:34.5678901Z`.
+fn ends_with_time(prefix: &[u8]) -> bool {
+    let word = prefix.rsplit(|&b| b == b' ').next().unwrap_or_default();
+    let word = word.strip_suffix(b"]").unwrap_or(word);
+    let is_part = |b: &u8| b.is_ascii_digit() || b":.,-+TZ".contains(b);
+    let parts = word.split(|&b| b == b':');
+    word.iter().all(is_part)
+        && parts.clone().count() > 2
+        && parts.clone().all(|part| part.len() > 1)
+        && prefix.split(|&b| b == b' ').count() < 6
 }
 
 /// True for an exception of PyTorch's C++ code that a process could not set up a process group.
@@ -271,6 +286,13 @@ pub(super) fn read_cuda_failure<'a>(before: &'a [u8], behind: &'a [u8]) -> Optio
     relayed_error::is_cuda_failure(behind)
         .then(|| read_nccl_error(before, behind))
         .flatten()
+}
+
+/// `cudaGetDeviceCount returned 802`, of NVIDIA's samples.
+pub(super) fn read_cuda_return<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    let function = before.rsplit(|b| *b == b' ').next()?;
+    find_cuda_return(&[function, b" returned ", behind].concat())?;
+    read_own_report(before, behind)
 }
 
 /// `ncclSystemError: System call failed`: the name of a result, by itself or in front of its words.

@@ -33,79 +33,6 @@ pub(super) fn report_process_failure<'a>(
     }))
 }
 
-pub(super) fn read_srun<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
-    // The answer to another command begins where that command's text ends.
-    if before.last().is_some_and(|last| !b" \t:]>|".contains(last)) {
-        return None;
-    }
-    if let Some(host) = behind.strip_prefix(b"Node failure on ") {
-        let who = ProcessOfLine {
-            host: Some(host.trim_ascii()),
-            ..ProcessOfLine::default()
-        };
-        return report_process_failure(FailureCause::Host, who);
-    }
-    // `Task launch for 7.0 failed on node n1: Job credential expired`
-    if behind.starts_with(b"Task launch for ") {
-        let words = b" failed on node ";
-        let place = &behind[memmem::find(behind, words)? + words.len()..];
-        let colon = memmem::find(place, b": ")?;
-        return Some(EndingLine::Failed(ProcessFailure {
-            what: FailureCause::Host,
-            who: ProcessOfLine {
-                host: Some(&place[..colon]),
-                ..ProcessOfLine::default()
-            },
-            says: place[colon + 2..].trim_ascii(),
-        }));
-    }
-    // `n1: tasks 1-7: Exited with exit code 3`
-    let at = memmem::find(behind, b": task")?;
-    let rest = &behind[at + b": task".len()..];
-    let colon = memmem::find(rest, b": ")?;
-    let what = &rest[colon + 2..];
-    let one = rest[..colon].strip_prefix(b" ").map(dec_u32);
-    let who = ProcessOfLine {
-        rank: one
-            .and_then(|one| one.ok())
-            .filter(|(rest, _)| rest.is_empty())
-            .map(|(_, n)| n),
-        host: Some(&behind[..at]),
-        ..ProcessOfLine::default()
-    };
-    if let Some(number) = what.strip_prefix(b"Exited with exit code ") {
-        return report_process_failure(cause_of_exit_code(dec_i32(number).ok()?.1)?, who);
-    }
-    let what = match what.starts_with(b"Out Of Memory") {
-        true => FailureCause::OutOfMemory,
-        false => FailureCause::Signal(EndSignal::parse_words(what)?.0.number),
-    };
-    report_process_failure(what, who)
-}
-
-/// `*** STEP 7.0 ON n1 CANCELLED AT 2026-02-03T04:05:06 DUE TO TIME LIMIT ***`
-pub(super) fn read_slurm_cancel<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
-    let begin = memmem::rfind(before, b"*** ")?;
-    // The step ran on this host and others; which of them failed is on another line.
-    if memmem::find(behind, b"DUE TO NODE FAILURE").is_some() {
-        return report_process_failure(FailureCause::Host, ProcessOfLine::default());
-    }
-    let on = memmem::find(&before[begin..], b" ON ").map(|at| &before[begin + at + 4..]);
-    let end = memmem::find(behind, b" ***").unwrap_or(behind.len());
-    Some(EndingLine::Failed(ProcessFailure {
-        what: FailureCause::Cancelled,
-        who: ProcessOfLine {
-            host: on.map(<[u8]>::trim_ascii),
-            ..ProcessOfLine::default()
-        },
-        says: &behind[..end],
-    }))
-}
-
-pub(super) fn read_slurm_oom<'a>(_: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
-    report_process_failure(FailureCause::OutOfMemory, ProcessOfLine::default())
-}
-
 /// `Out of memory: Killed process 81 (python)`, before Linux 5.3 `Kill process 81 (python) score 9`.
 pub(super) fn read_kernel_oom_kill<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
     let behind = behind.strip_prefix(b"ed").unwrap_or(behind);
@@ -307,6 +234,50 @@ pub(super) fn read_named_signal<'a>(before: &'a [u8], behind: &'a [u8]) -> Optio
         .flatten()
 }
 
+/// gdb on a core file: `Program terminated with signal SIGSEGV, Segmentation fault.`, `signal 11, ...` in old versions.
+pub(super) fn read_core_signal<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    let number = match behind.strip_prefix(b"SIG") {
+        Some(name) => EndSignal::parse_name(name)?.0.number,
+        None => dec_i32(behind).ok()?.1,
+    };
+    report_process_failure(FailureCause::Signal(number), process_of_line(before))
+}
+
+/// Programs without which a launcher's script starts no process.
+const START_PROGRAMS: [&[u8]; 11] = [
+    b"kubectl",
+    b"orted",
+    b"prted",
+    b"prte",
+    b"ssh",
+    b"rsh",
+    b"srun",
+    b"mpirun",
+    b"mpiexec",
+    b"torchrun",
+    b"hydra_pmi_proxy",
+];
+
+/// A shell: `/etc/mpi/kubexec.sh: 11: /opt/kube/kubectl: not found`, `start.sh: line 7: torchrun: command not found`.
+pub(super) fn read_missing_program<'a>(
+    before: &'a [u8],
+    behind: &'a [u8],
+) -> Option<EndingLine<'a>> {
+    let (script, program) = before.split_at(memmem::rfind(before, b": ")?);
+    let name = program[2..].rsplit(|&b| b == b'/').next()?;
+    let number = &script[memmem::rfind(script, b": ")? + 2..];
+    let number = number.strip_prefix(b"line ").unwrap_or(number);
+    let is_shell = !number.is_empty() && number.iter().all(u8::is_ascii_digit);
+    let is_whole = behind.trim_ascii().is_empty();
+    (is_shell && is_whole && START_PROGRAMS.contains(&name)).then_some(EndingLine::Failed(
+        ProcessFailure {
+            what: FailureCause::Crash,
+            who: ProcessOfLine::default(),
+            says: b"a script did not find the program with which it starts processes (its line names both)",
+        },
+    ))
+}
+
 /// glog's handler of signals: `*** SIGTERM (@0x51) received by PID 81 (TID 0x7f00aa00) from PID 80 ***`.
 pub(super) fn read_glog_signal<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
     let (signal, rest) = EndSignal::parse_name(behind)?;
@@ -317,23 +288,6 @@ pub(super) fn read_glog_signal<'a>(before: &'a [u8], behind: &'a [u8]) -> Option
         ..process_of_line(before)
     };
     report_process_failure(FailureCause::Signal(signal.number), who)
-}
-
-/// Ray's report of a worker that is gone, which names three possible reasons.
-pub(super) fn read_ray_exit<'a>(before: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
-    let pid =
-        memmem::rfind(before, b"Worker PID: ").map(|at| &before[at + b"Worker PID: ".len()..]);
-    let words = b"Worker IP address: ";
-    let host = memmem::rfind(before, words).map(|at| &before[at + words.len()..]);
-    Some(EndingLine::Failed(ProcessFailure {
-        what: FailureCause::Crash,
-        who: ProcessOfLine {
-            pid: pid.and_then(|text| dec_u64(text).ok()).map(|(_, pid)| pid),
-            host: host.and_then(|text| text.split(|&b| b == b' ').next()),
-            ..ProcessOfLine::default()
-        },
-        says: b"a worker of Ray's ended: it crashed, or was killed, as by the out-of-memory killer",
-    }))
 }
 
 /// mpirun's last word, which names no process.

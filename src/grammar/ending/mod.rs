@@ -41,6 +41,7 @@
 //! `[rank0]: ` in front of Python's report of an exception, vLLM's `pynccl_wrapper.py`, XLA's
 //! `nccl_errors.h`, NVIDIA's pages on Xid errors.
 
+mod cluster;
 mod exception;
 mod launcher;
 mod process_label;
@@ -80,6 +81,8 @@ pub enum EndingLine<'a> {
     NcclFrame(NcclFrame<'a>),
     /// A frame of the thread of PyTorch's watchdog.
     WatchdogFrame,
+    /// A frame of torchrun, whose exception follows.
+    LauncherFrame,
     /// The reason of the C++ exception that ended a process.
     Reason(&'a [u8]),
     /// An assertion of a kernel that did not hold.
@@ -242,14 +245,15 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     ("] Assertion `", stack::read_kernel_assertion),
     ("Error", exception::read_named_error),
     ("Exception", exception::read_exception),
+    ("RayTaskError(", cluster::read_ray_task_error),
     ("KeyboardInterrupt", exception::read_exception),
     (".errors.", exception::read_exception_of_module),
     (".exceptions.", exception::read_exception_of_module),
     ("odify QP to RT", exception::read_verbs_error),
-    ("srun: error: ", launcher::read_srun),
-    ("CANCELLED AT ", launcher::read_slurm_cancel),
-    ("oom_kill event", launcher::read_slurm_oom),
-    ("oom-kill event", launcher::read_slurm_oom),
+    ("srun: error: ", cluster::read_srun),
+    ("CANCELLED AT ", cluster::read_slurm_cancel),
+    ("oom_kill event", cluster::read_slurm_oom),
+    ("oom-kill event", cluster::read_slurm_oom),
     ("ut of memory: Kill", launcher::read_kernel_oom_kill),
     ("NVRM: Xid", launcher::read_kernel_xid),
     ("exited on signal ", launcher::read_mpirun_signal),
@@ -261,7 +265,13 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     (" received signal SIG", launcher::read_named_signal),
     ("*** SIG", launcher::read_named_signal),
     ("*** SIG", launcher::read_glog_signal),
-    ("Worker exit type: SYSTEM_ERROR", launcher::read_ray_exit),
+    ("Worker exit type: SYSTEM_ERROR", cluster::read_ray_exit),
+    (
+        " has been marked dead because the ",
+        cluster::read_ray_dead_node,
+    ),
+    ("the actor's node was ", cluster::read_ray_ended_node),
+    (" because its node has died", cluster::read_ray_actor),
     (
         "Per user-direction, the job has been aborted",
         launcher::read_mpirun_abort,
@@ -304,6 +314,13 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
         launcher::read_coredump,
     ),
     (" terminated with signal SIG", launcher::read_spawned),
+    (
+        "Program terminated with signal ",
+        launcher::read_core_signal,
+    ),
+    ("return launch_agent(", torchrun::read_launcher_frame),
+    (": not found", launcher::read_missing_program),
+    (": command not found", launcher::read_missing_program),
     (" died, exit code: ", launcher::read_died_worker),
     (
         " died unexpectedly, shutting down executor",
@@ -329,6 +346,7 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     (relayed_error::CUDA_CHECKS[1], exception::read_cuda_failure),
     (relayed_error::CUDA_CHECKS[2], exception::read_cuda_failure),
     (relayed_error::CUDA_CHECKS[3], exception::read_cuda_failure),
+    (" returned ", exception::read_cuda_return),
     ("NCCL Error ", exception::read_numbered_nccl_error),
     ("NCCL operation ", exception::read_xla_nccl_error),
     (relayed_error::LAST_ERROR, exception::read_last_error),

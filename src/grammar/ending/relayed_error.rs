@@ -13,6 +13,8 @@
 //! n1: Test CUDA failure common.cu:1030 'system not yet initialized'                       nccl-tests, of CUDA itself
 //! Failed: Cuda error custom_all_reduce.cuh:307 'peer access is not supported'             vLLM, SGLang
 //! CUDA error 217 at ggml-cuda.cu:6292: peer access is not supported                       llama.cpp
+//! CUDA error at bandwidthTest.cu:256 code=802(cudaErrorSystemNotReady) "cudaSetDevice(0)"   NVIDIA's samples
+//! cudaGetDeviceCount returned 802
 //! ImportError: libtorch_cuda.so: undefined symbol: ncclCommRegister                       of the loader
 //! Failed to modify QP to RTR: Connection timed out                                        of the verbs library
 //! cupy.cuda.nccl.NcclError: NCCL_ERROR_SYSTEM_ERROR: unhandled system error               CuPy
@@ -23,6 +25,7 @@
 //! `nccl_errors.h`, nccl-tests' from `common.h`.
 
 use super::reports::{ReportKind, find_report};
+use crate::message::warn::find_cuda_return;
 use crate::token::dec_u32;
 use memchr::memmem;
 
@@ -169,17 +172,18 @@ fn find_cuda_failure(line: &[u8]) -> Option<&[u8]> {
     let mut found = words
         .iter()
         .filter_map(|words| Some((memmem::find(line, words)?, words.len())));
-    found.find_map(|(at, len)| {
-        is_cuda_failure(&line[at + len..]).then(|| line[at..].trim_ascii_end())
-    })
+    let checked = found.find_map(|(at, len)| is_cuda_failure(&line[at + len..]).then_some(at));
+    let returned = || find_cuda_return(line).map(|words| words.start);
+    Some(line[checked.or_else(returned)?..].trim_ascii_end())
 }
 
-/// True for `common.cu:1030 'system not yet initialized'`, of nccl-tests, and `217 at common.cu:1030: peer access`, of
-/// llama.cpp: a source file with its line, and a reason.
+/// True for `common.cu:1030 'system not yet initialized'`, of nccl-tests, `217 at common.cu:1030: peer access`, of
+/// llama.cpp, and `at x.cu:256 code=802(cudaErrorSystemNotReady)`, of NVIDIA's samples: a source file with its line, and a
+/// reason.
 pub(super) fn is_cuda_failure(behind: &[u8]) -> bool {
     let numbered = dec_u32(behind).ok();
     let numbered = numbered.and_then(|(rest, _)| rest.strip_prefix(b" at "));
-    let place = numbered.unwrap_or(behind);
+    let place = numbered.unwrap_or(behind.strip_prefix(b"at ").unwrap_or(behind));
     let Some((place, reason)) = split_around(place, b" ") else {
         return false;
     };
@@ -187,7 +191,8 @@ pub(super) fn is_cuda_failure(behind: &[u8]) -> bool {
     let name = colon.and_then(|colon| place[..colon].rsplit(|&b| b == b'.').next());
     let is_source =
         name.is_some_and(|end| [&b"cu"[..], b"cuh", b"cc", b"cpp", b"h", b"hpp"].contains(&end));
-    is_source && (numbered.is_some() || reason.starts_with(b"'"))
+    let is_reason = reason.starts_with(b"'") || reason.starts_with(b"code=");
+    is_source && (numbered.is_some() || is_reason)
 }
 
 /// Returns the text before `words` and after them.
@@ -234,7 +239,7 @@ mod tests {
     #[test]
     fn result_and_last_warn_are_read() {
         type Relayed = Option<(Option<i32>, Option<&'static str>)>;
-        let told: [(&str, Relayed); 21] = [
+        let told: [(&str, Relayed); 24] = [
             (
                 "ImportError: x/libtorch_cuda.so: undefined symbol: ncclDevCommCreate",
                 Some((None, Some("undefined symbol: ncclDevCommCreate"))),
@@ -270,6 +275,20 @@ mod tests {
                 )),
             ),
             ("CUDA error 2 of 7 at line 3", None),
+            (
+                "CUDA error at /x/bandwidthTest.cu:256 code=802(cudaErrorSystemNotReady) \"cudaSetDevice(0)\" ",
+                Some((
+                    None,
+                    Some(
+                        "CUDA error at /x/bandwidthTest.cu:256 code=802(cudaErrorSystemNotReady) \"cudaSetDevice(0)\"",
+                    ),
+                )),
+            ),
+            (
+                "gpu: cudaGetDeviceCount returned 35",
+                Some((None, Some("cudaGetDeviceCount returned 35"))),
+            ),
+            ("cuInit returned 0, the loop returned 35 items", None),
             (
                 "x.cc:133: NCCL operation ncclGetUniqueId(&id) failed: Unable to load NCCL library. Multi-GPU",
                 Some((Some(2), Some("Unable to load NCCL library"))),

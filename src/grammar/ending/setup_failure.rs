@@ -143,6 +143,7 @@ pub fn find_setup_failure(text: &[u8]) -> Option<SetupFailure<'_>> {
         } else {
             let lost = [
                 &b"RendezvousConnectionError"[..],
+                b"._call_store(\"",
                 b"Error: Connection reset by peer",
                 b"Error: failed to recv, got 0 bytes",
                 b"Error: Broken pipe",

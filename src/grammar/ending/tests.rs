@@ -601,3 +601,80 @@ fn a_failure_behind_a_frame_counts() {
     let frame = find_ending(b"frame #3: c10d::ProcessGroupNCCL::ncclCommWatchdog() + 0x14d (0x7f)");
     assert_eq!(frame, Some(EndingLine::WatchdogFrame));
 }
+
+#[test]
+fn ray_names_the_process_or_the_node_that_is_gone() {
+    let read = |line: &'static str| match find_ending(line.as_bytes()) {
+        Some(EndingLine::Failed(failure)) => {
+            let text = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
+            let says = text(failure.says);
+            let host = failure.who.host.map(text);
+            Some((failure.what, failure.who.pid, host, says))
+        }
+        _ => None,
+    };
+    let host = Some("10.0.0.3".to_owned());
+    let task = "ray.exceptions.RayTaskError(ValueError): ray::Worker.run() (pid=81, ip=10.0.0.3, actor_id=62)";
+    let relayed = (
+        FailureCause::Repeated,
+        Some(81),
+        host.clone(),
+        task.to_owned(),
+    );
+    assert_eq!(read(task), Some(relayed));
+    for line in [
+        "2026-02-15 16:53:52,096\tWARNING worker.py:1462 -- The node with node id: 8f20 and ip: 10.0.0.3 has been marked \
+         dead because the detector has missed too many heartbeats from it.",
+        "(raylet) The node with node id: 8f20 and address: 10.0.0.3 and node name: 10.0.0.3 has been marked dead because \
+         the detector has missed too many heartbeats from it.",
+    ] {
+        let (what, _, named, _) = read(line).unwrap();
+        assert_eq!((what, named), (FailureCause::Host, host.clone()), "{line}");
+    }
+    let reason = "(T pid=7) \tthe actor's node was terminated unexpectedly: health check failed";
+    let ended = "terminated unexpectedly: health check failed".to_owned();
+    assert_eq!(read(reason), Some((FailureCause::Host, None, None, ended)));
+    let died = read("The actor died because its node has died. Node Id: b157").unwrap();
+    assert_eq!(died.0, FailureCause::Crash);
+}
+
+#[test]
+fn a_collector_s_time_may_be_in_front_of_an_exception() {
+    let is_failure =
+        |line: &str| matches!(find_ending(line.as_bytes()), Some(EndingLine::Failed(_)));
+    for stamp in [
+        "Jul 13 21:22:34 ",
+        "2026-07-13T21:22:34.5678901Z ",
+        "[2026-07-13 21:22:34] ",
+    ] {
+        assert!(is_failure(&format!("{stamp}ValueError: x")), "{stamp}");
+    }
+    for text in ["at 21:22 ", "ratio 3:4:5 ", "it met "] {
+        assert!(!is_failure(&format!("{text}ValueError: x")), "{text}");
+    }
+}
+
+#[test]
+fn core_files_and_scripts_without_a_program_are_read() {
+    let what = |line: &str| match find_ending(line.as_bytes()) {
+        Some(EndingLine::Failed(failure)) => Some(failure.what),
+        _ => None,
+    };
+    let core = "Program terminated with signal ";
+    let signal = Some(FailureCause::Signal(11));
+    assert_eq!(what(&format!("{core}SIGSEGV, Segmentation fault.")), signal);
+    assert_eq!(what(&format!("{core}11, Segmentation fault.")), signal);
+    let missing = Some(FailureCause::Crash);
+    assert_eq!(
+        what("/etc/mpi/kubexec.sh: 11: /opt/kube/kubectl: not found"),
+        missing
+    );
+    assert_eq!(
+        what("start.sh: line 7: torchrun: command not found"),
+        missing
+    );
+    assert_eq!(what("start.sh: line 7: module: command not found"), None);
+    assert_eq!(what("key 11: ssh: not found in the table"), None);
+    let frame = find_ending(b"    return launch_agent(self._config, self._entrypoint, list(args))");
+    assert_eq!(frame, Some(EndingLine::LauncherFrame));
+}

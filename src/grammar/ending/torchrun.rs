@@ -63,6 +63,12 @@ pub(super) fn read_death_signal<'a>(before: &'a [u8], _: &'a [u8]) -> Option<End
     report_end_of_launcher(&before[at..])
 }
 
+/// The line of torchrun that runs its agent, in the traceback of its failure: `return launch_agent(self._config, ...)`.
+pub(super) fn read_launcher_frame<'a>(before: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
+    let is_code = before.trim_ascii().is_empty() || before.ends_with(b"    ");
+    is_code.then_some(EndingLine::LauncherFrame)
+}
+
 /// torchrun's exception for that: `SignalException: Process 81 got signal: 1`; `text` follows the name.
 pub(super) fn read_signal_exception(text: &[u8]) -> Option<EndingLine<'_>> {
     let words = b" got signal: ";

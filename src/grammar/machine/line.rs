@@ -65,6 +65,16 @@ pub fn parse_kernel_line(line: &[u8]) -> Option<KernelLine<'_>> {
             writer: None,
         });
     }
+    // The journal may be copied without its times and the host.
+    if let Some(text) = line.strip_prefix(b"kernel: ") {
+        let (clock, text) = parse_bracket(text).unwrap_or((KernelClock::None, text));
+        return Some(KernelLine {
+            host: None,
+            clock,
+            text: strip_caller(text),
+            writer: Some(&line[..b"kernel".len()]),
+        });
+    }
     let Some((time, rest)) = WallTime::parse_prefix(line) else {
         let is = begins_as_kernel(line) && find_machine_message(line).is_some();
         return is.then_some(KernelLine {
@@ -136,7 +146,7 @@ fn strip_priority(line: &[u8]) -> &[u8] {
     }
 }
 
-/// Reads `[  123.456789] ` or `[Fri Nov 27 20:56:54 2026] `.
+/// Reads `[  123.456789] `, `[Fri Nov 27 20:56:54 2026] `, or `[  +0.000844] `, the time since the line before, of `dmesg -H`.
 fn parse_bracket(line: &[u8]) -> Option<(KernelClock, &[u8])> {
     let inner = line.strip_prefix(b"[")?;
     let end = memchr::memchr(b']', &inner[..inner.len().min(40)])?;
@@ -145,6 +155,7 @@ fn parse_bracket(line: &[u8]) -> Option<(KernelClock, &[u8])> {
         .strip_prefix(b" ")
         .or_else(|| rest.starts_with(b"[").then_some(rest))?;
     let clock = match memchr::memchr(b'.', stamp) {
+        Some(point) if stamp.starts_with(b"+") && point > 1 => KernelClock::None,
         Some(point) => {
             let (seconds, fraction) = (&stamp[..point], &stamp[point + 1..]);
             let is_number = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_digit);
@@ -190,6 +201,9 @@ mod tests {
             ("[Fri Nov 27 20:56:54 2026] ", None),
             ("2026-11-27T20:56:54,123456+00:00 ", None),
             ("", None),
+            ("[  +0.000844] ", None),
+            ("kernel: ", None),
+            ("kernel: [  123.456789] ", None),
             ("Nov 27 20:56:54 n1 kernel: ", Some("n1")),
             ("Nov  7 20:56:54 n1 kernel: [  123.456789] ", Some("n1")),
             ("<4>Nov 27 20:56:54 n1 kernel: ", Some("n1")),

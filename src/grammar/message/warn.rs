@@ -10,12 +10,15 @@
 //! Failed to bind NVLink SHARP (NVLS) Multicast memory of size 2097152 : CUDA error 401 'x'       2.27+
 //! HIP failure 'out of memory', HIP failure: 'out of memory'                                      RCCL
 //! CUDA error: out of memory                                                                      PyTorch
+//! CUDA error at bandwidthTest.cu:256 code=802(cudaErrorSystemNotReady) "cudaSetDevice(0)"        NVIDIA's samples
+//! cudaGetDeviceCount returned 802                                                                NVIDIA's samples
 //! ```
 //!
 //! From `src/transport/net_ib`, `src/transport/nvls.cc`, `src/include/checks.h` of those versions.
 
 use crate::token::{dec_i32, dec_u32, whole};
 use memchr::memmem;
+use std::ops::Range;
 
 /// A WARN's stated error, and its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,10 +151,11 @@ fn number_behind(text: &[u8], word: &[u8]) -> Option<u32> {
 }
 
 /// Words in front of an error of a GPU's library.
-const GPU_ERROR_MARKERS: [(&[u8], GpuLibrary); 6] = [
+const GPU_ERROR_MARKERS: [(&[u8], GpuLibrary); 7] = [
     (b"Cuda failure", GpuLibrary::Cuda),
     (b"CUDA failure", GpuLibrary::Cuda),
     (b"CUDA error", GpuLibrary::Cuda),
+    (b"CUDA initialization failure with error", GpuLibrary::Cuda),
     (b"HIP failure", GpuLibrary::Hip),
     (b"HIP error", GpuLibrary::Hip),
     (b"Hip failure", GpuLibrary::Hip),
@@ -160,13 +164,16 @@ const GPU_ERROR_MARKERS: [(&[u8], GpuLibrary); 6] = [
 /// `Cuda failure 'x'`, `Cuda failure 2 'x'`, `HIP failure: 'x'`, `CUDA error: x`; nccl-tests has its source line
 /// in front of the words, `CUDA failure common.cu:1030 'x'`.
 fn find_gpu_error(text: &[u8]) -> Option<GpuError<'_>> {
-    let (at, library) = GPU_ERROR_MARKERS
+    let marked = GPU_ERROR_MARKERS
         .iter()
-        .find_map(|(word, library)| Some((memmem::find(text, word)? + word.len(), *library)))?;
+        .find_map(|(word, library)| Some((memmem::find(text, word)? + word.len(), *library)));
+    let returned = || Some((find_cuda_return(text)?.end, GpuLibrary::Cuda));
+    let (at, library) = marked.or_else(returned)?;
     let rest = text[at..].trim_ascii_start();
     let after_colon = rest.strip_prefix(b":");
     let rest = after_colon.unwrap_or(rest).trim_ascii_start();
-    let rest = skip_source_place(rest);
+    let rest = skip_source_place(rest.strip_prefix(b"at ").unwrap_or(rest));
+    let rest = rest.strip_prefix(b"code=").unwrap_or(rest);
     let (rest, number) = match dec_i32(rest) {
         Ok((rest, number)) => (rest.trim_ascii_start(), u32::try_from(number).ok()),
         Err(_) => (rest, None),
@@ -182,6 +189,21 @@ fn find_gpu_error(text: &[u8]) -> Option<GpuError<'_>> {
         library,
         number,
         words,
+    })
+}
+
+/// Finds a function of CUDA's with the words after it that announce its result: `cudaGetDeviceCount returned `.
+pub(crate) fn find_cuda_return(text: &[u8]) -> Option<Range<usize>> {
+    let words = b" returned ";
+    memmem::find_iter(text, words).find_map(|at| {
+        let begin = memchr::memrchr(b' ', &text[..at]).map_or(0, |space| space + 1);
+        let is_cuda = matches!(
+            &text[begin..at],
+            [b'c', b'u', b'd', b'a', b'A'..=b'Z', ..] | [b'c', b'u', b'A'..=b'Z', ..]
+        );
+        let end = at + words.len();
+        let is_error = matches!(text.get(end), Some(b'1'..=b'9'));
+        (is_cuda && is_error).then_some(begin..end)
     })
 }
 

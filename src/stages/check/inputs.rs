@@ -74,7 +74,7 @@ impl CheckInputs {
 pub(super) struct RecorderInputs {
     pub(super) dumps: FlightDumps,
     pub(super) records: CollectiveRecords,
-    live: LiveStates,
+    pub(super) live: LiveStates,
     machine: MachineInputs,
     /// One of them was read.
     pub(super) is_read: bool,

@@ -201,6 +201,7 @@ fn judge_gathered(
     ));
     let has_compared_records =
         recorders.dumps.have_several_ranks() || recorders.records.have_several_ranks();
+    let lone_process = recorders.live.describe_lone_process();
     let names = recorders.merge_findings(seen, &mut findings, open, report)?;
     let ends = &seen.warnings.ends;
     causes::fold_consequences_by_job(&mut findings, &seen.found, ends.first_messages());
@@ -226,6 +227,7 @@ fn judge_gathered(
         &ranks.compared,
         &judged,
         names.len(),
+        lone_process,
         &mut findings,
     );
     correct_end_advice(&mut findings);

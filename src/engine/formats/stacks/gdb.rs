@@ -7,6 +7,8 @@ use super::process::{ProcessStacks, ThreadFrame, ThreadStack};
 pub(super) fn read_gdb(text: &str) -> Vec<ProcessStacks> {
     let mut all: Vec<ProcessStacks> = Vec::new();
     let (mut rank, mut is_ended) = (None, true);
+    // `bt` prints the stack of one thread, without the line that begins it.
+    let mut is_asked = false;
     for (line, number) in text.lines().zip(0..) {
         if let Some((thread, is_main)) = parse_thread_line(line, number) {
             if std::mem::take(&mut is_ended) {
@@ -25,6 +27,16 @@ pub(super) fn read_gdb(text: &str) -> Vec<ProcessStacks> {
                 process.threads.push(thread);
             }
         } else if let Some(frame) = parse_frame_line(line) {
+            if std::mem::take(&mut is_asked) {
+                all.push(ProcessStacks {
+                    rank: rank.take(),
+                    line: number,
+                    threads: vec![ThreadStack::default()],
+                    main: Some(0),
+                    ..ProcessStacks::default()
+                });
+                is_ended = true;
+            }
             let threads = all.last_mut().map(|process| &mut process.threads);
             if let Some(thread) = threads.and_then(|threads| threads.last_mut()) {
                 thread.add_frame(frame);
@@ -35,10 +47,17 @@ pub(super) fn read_gdb(text: &str) -> Vec<ProcessStacks> {
             }
             is_ended = true;
         } else if !line.starts_with(' ') {
+            is_asked = asks_for_stack(line);
             rank = naming::find_rank_in_line(line).or(rank);
         }
     }
     all
+}
+
+/// True for `(gdb) bt`.
+pub(super) fn asks_for_stack(line: &str) -> bool {
+    let command = line.strip_prefix("(gdb) ").map(str::trim);
+    matches!(command, Some("bt" | "where" | "backtrace"))
 }
 
 /// Reads `Thread 2 (Thread 0x7f0 (LWP 604) "pt_autograd"):`, and whether it is the first.
@@ -132,5 +151,17 @@ mod tests {
             (other.pid, other.rank, other.main),
             (Some(700), Some(1), Some(0))
         );
+    }
+
+    #[test]
+    fn one_thread_that_a_person_asked_for_is_read() {
+        let text = "(gdb) bt   \n#0  0x00007f in sched_yield () at x.S:120\n#1  0x00007f in ?? ()\n   from /lib/libcuda.so.1\n\
+            #2  0x00007f in cudaLaunchKernel ()\n   from /lib/libcudart.so.12\n";
+        let [process] = &read_gdb(text)[..] else {
+            panic!();
+        };
+        let frames = &process.main_thread().unwrap().frames;
+        assert_eq!(&*frames[2].function, "cudaLaunchKernel");
+        assert!(read_gdb("#0  f ()\n#1  main ()\n").is_empty());
     }
 }

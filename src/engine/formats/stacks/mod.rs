@@ -137,7 +137,7 @@ pub fn parse_stacks(bytes: &[u8], name: &str) -> ReadStacks {
             };
             let processes = if is_any(&is_py_spy) {
                 py_spy::read_py_spy(&text)
-            } else if is_any(&gdb::is_thread_line) {
+            } else if is_any(&gdb::is_thread_line) || is_any(&gdb::asks_for_stack) {
                 gdb::read_gdb(&text)
             } else {
                 faulthandler::read_faulthandler(&text)

@@ -74,6 +74,15 @@ impl LiveStates {
         self.names.iter()
     }
 
+    /// Describes what the only process with stacks does in NCCL. One stack shows no fault.
+    pub(super) fn describe_lone_process(&self) -> Option<String> {
+        let [lone] = &self.stacks[..] else {
+            return None;
+        };
+        let mut threads = lone.process.threads.iter();
+        threads.find_map(wait_functions::describe_library_work)
+    }
+
     fn next_input(&mut self, name: String) -> u32 {
         self.names.push(name);
         u32::try_from(self.names.len() - 1).unwrap_or(u32::MAX)

@@ -91,6 +91,42 @@ pub(super) fn find_place(stack: &ThreadStack) -> StackPlace {
     })
 }
 
+/// What a process does in a function of NCCL's, or of CUDA's beside it. The first row with a function of the stack counts.
+const LIBRARY_WORK: [(&str, &str); 7] = [
+    (
+        "bootstrapNetAccept",
+        "it waits for another rank to connect to it (NCCL's bootstrap)",
+    ),
+    (
+        "bootstrap",
+        "it exchanges addresses with the other ranks (NCCL's bootstrap)",
+    ),
+    ("ncclCommInitRank", "it makes a communicator"),
+    (
+        "ncclCommDestroy",
+        "it destroys a communicator, and waits for NCCL's own threads or other ranks",
+    ),
+    ("ncclCommAbort", "it aborts a communicator"),
+    (
+        "ncclCommFinalize",
+        "it ends a communicator, which all ranks do together",
+    ),
+    (
+        "cudaLaunchKernel",
+        "it starts a kernel, and waits if the GPU has not begun the many before it",
+    ),
+];
+
+/// Describes what a thread does in NCCL: `a thread is in ncclCommDestroy: it destroys a communicator`.
+pub(super) fn describe_library_work(stack: &ThreadStack) -> Option<String> {
+    let of_row = |(function, work): &(&str, &str)| {
+        let mut frames = stack.frames.iter();
+        let frame = frames.find(|frame| frame.function.starts_with(function))?;
+        Some(format!("a thread is in {}: {work}", frame.function))
+    };
+    LIBRARY_WORK.iter().find_map(of_row)
+}
+
 /// True for a frame of the program itself: a line of Python outside of the libraries.
 fn is_own_frame(frame: &ThreadFrame) -> bool {
     let is_library = LIBRARIES.iter().any(|part| frame.file.contains(part));

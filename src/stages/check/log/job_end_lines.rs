@@ -36,6 +36,8 @@ pub(super) enum FailureLineText {
     ListEnd,
     /// What a kernel asserts, and its place.
     Assertion(Box<[u8]>),
+    /// torchrun failed; its exception follows.
+    LauncherFrame,
     Failed(FailureCause, ProcessName, Box<[u8]>),
     /// The exception that follows ends nothing.
     Ignored(Option<u32>),
@@ -229,9 +231,8 @@ pub(super) fn describe_assertion(assertion: KernelAssertion<'_>) -> Box<[u8]> {
     [condition, b" (", place, b")"].concat().into()
 }
 
-/// Returns the failure that a kernel's assertion shows where no line reports another.
-pub(super) fn asserted_failure(line: &JobEndLine, text: &[u8]) -> ReportedFailure {
-    let says = [&b"an assertion of a GPU's kernel failed: "[..], text].concat();
+/// Returns the failure that a line shows where no line reports another: a kernel's assertion, a frame of torchrun.
+pub(super) fn shown_failure(line: &JobEndLine, says: Vec<u8>) -> ReportedFailure {
     ReportedFailure {
         line: line.clone(),
         what: FailureCause::Crash,

@@ -183,6 +183,7 @@ impl JobEnds {
                 }
                 FailureLineText::NcclFrame(describe_frame(frame))
             }
+            EndingLine::LauncherFrame => FailureLineText::LauncherFrame,
             EndingLine::WatchdogFrame => FailureLineText::NcclFrame(WATCHDOG_FRAME.into()),
             EndingLine::Reason(reason) => {
                 let end = reason.len().min(MAX_LINE_TEXT_BYTES);

@@ -39,7 +39,8 @@ fn stage_of_step(
     let input = seen.inputs.get(at.input as usize)?;
     input.last_step_number()?;
     let begin = processes.begins_of_job_at(at).map_or(0, |(_, last)| last);
-    match input.last_step_between(begin, at.line) {
+    // A line may have a progress bar, whose step has ended, in front of its text.
+    match input.last_step_between(begin, at.line + 1) {
         Some(step) => Some(JobStage::AfterStep(step)),
         None if at.line < begin || input.last_step_before(begin).is_some() => None,
         None => Some(JobStage::BeforeFirstStep),

@@ -17,6 +17,7 @@ pub(crate) fn add_nothing_to_check(
     compared: &StreamComparison,
     judged: &JudgedParts,
     recordings: usize,
+    lone_process: Option<String>,
     findings: &mut Vec<Finding>,
 ) {
     let is_open = |f: &Finding| matches!(f.kind, Kind::InitIncomplete | Kind::InitMissingRank);
@@ -32,7 +33,7 @@ pub(crate) fn add_nothing_to_check(
         .iter()
         .any(|account| account.lines > account.foreign);
     if seen.inputs.is_empty() && recordings > 0 {
-        findings.extend(find_uncompared_recordings(judged, recordings));
+        findings.extend(find_uncompared_recordings(judged, recordings, lone_process));
     } else if !has_nccl_lines && let Some(tables) = find_tables_only(seen) {
         findings.push(tables);
     } else if let Some(mut nothing) = find_nothing_to_check(seen, compared, judged) {
@@ -40,6 +41,9 @@ pub(crate) fn add_nothing_to_check(
         let has_made = seen.found.sides.iter().any(|side| side.state.is_set_up());
         for open in findings.extract_if(.., |f| is_open(f) && !has_made) {
             nothing.why = format!("{}; {}", nothing.why, open.says);
+        }
+        if let Some(does) = lone_process {
+            nothing.says = format!("{}: {does}", nothing.says);
         }
         // A remark of NCCL's is all that there is to know.
         let warned = findings
@@ -53,12 +57,17 @@ pub(crate) fn add_nothing_to_check(
 }
 
 /// Returns the finding, if recordings without a log have the calls, or the main thread, of one rank only.
-fn find_uncompared_recordings(judged: &JudgedParts, recordings: usize) -> Option<Finding> {
+fn find_uncompared_recordings(
+    judged: &JudgedParts,
+    recordings: usize,
+    lone_process: Option<String>,
+) -> Option<Finding> {
     if !judged.is_nothing() {
         return None;
     }
     let those = number_and_noun(recordings, "recording");
-    let says = format!("not judged: {those}, and no calls or stacks of two ranks to compare");
+    let does = lone_process.map_or(String::new(), |does| format!(": {does}"));
+    let says = format!("not judged: {those}, and no calls or stacks of two ranks to compare{does}");
     Some(Finding {
         why: "a fault shows where the calls of several ranks differ".to_owned(),
         advice: "check the recordings of all ranks together, or with the log".to_owned(),

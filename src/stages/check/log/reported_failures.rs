@@ -1,8 +1,8 @@
 //! The failures of processes, put together from the lines that report them.
 
 use super::job_end_lines::{
-    FailureLine, FailureLineText, JobEndLine, ProcessName, ReportedFailure, asserted_failure,
-    begins_or_names_gpu, name_by_pid, unstated_failure,
+    FailureLine, FailureLineText, JobEndLine, ProcessName, ReportedFailure, begins_or_names_gpu,
+    name_by_pid, shown_failure, unstated_failure,
 };
 use super::limits::MAX_LIST_END_LINES;
 use crate::grammar::ending::FailureCause;
@@ -48,6 +48,8 @@ struct FailureReader<'a> {
     last: Option<&'a JobEndLine>,
     /// A frame in NCCL that no crash has yet.
     frame: Option<Box<[u8]>>,
+    /// A frame of torchrun's traceback.
+    launcher: Option<&'a JobEndLine>,
     /// The first assertion of a kernel, and its line.
     assertion: Option<(&'a JobEndLine, Box<[u8]>)>,
 }
@@ -100,6 +102,7 @@ impl<'a> FailureReader<'a> {
                 }
                 self.assertion.get_or_insert_with(|| (line, text.clone()));
             }
+            FailureLineText::LauncherFrame => self.launcher = Some(line),
             FailureLineText::First => self.is_first = true,
             FailureLineText::Time(time) => self.time = Some(time.clone()),
             FailureLineText::Host(host) => self.name.host = Some(host.clone()),
@@ -190,7 +193,14 @@ impl<'a> FailureReader<'a> {
             && self.is_excerpt
             && self.all.is_empty()
         {
-            self.all.push(asserted_failure(line, &text));
+            let says = [&b"an assertion of a GPU's kernel failed: "[..], &text].concat();
+            self.all.push(shown_failure(line, says));
+        } else if let Some(line) = self.launcher
+            && self.is_excerpt
+            && self.all.is_empty()
+        {
+            let says = b"torchrun failed while it ran the job: its traceback is cut off before the exception";
+            self.all.push(shown_failure(line, says.to_vec()));
         }
         let cut = self.last.filter(|_| self.is_first);
         let cut = cut.and_then(|last| unstated_failure(last, &self.name));

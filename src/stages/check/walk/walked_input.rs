@@ -153,9 +153,9 @@ impl WalkedInput {
         self.last_step_between(0, line)
     }
 
-    /// The number of the last step with its line after `begin` and before `line`.
+    /// The number of the last step with its line from `begin` on, and before `line`.
     pub(crate) fn last_step_between(&self, begin: u64, line: u64) -> Option<u64> {
-        let is_between = |mark: u64| begin < mark && mark < line;
+        let is_between = |mark: u64| begin <= mark && mark < line;
         let steps = self.timeline.steps.remaining().iter().rev();
         let mut before = steps.filter(|step| {
             self.mark_of_step(step)

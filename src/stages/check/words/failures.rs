@@ -5,6 +5,7 @@ use crate::members::SpeakerProcess;
 use crate::stages::check::finding::{DeadRanks, Kind};
 use crate::stages::check::log::job_end_lines::{ReportedFailure, WATCHDOG_FRAME};
 use crate::stages::check::ranks::names;
+use crate::stages::check::warn::known_warns::{WarnMeaning, look_up_gpu_reason};
 use crate::stages::check::wording::{quote_text, rank_ranges};
 use crate::stages::check::words::number_and_noun;
 use std::collections::BTreeSet;
@@ -106,15 +107,29 @@ fn describe_signal(number: i32) -> String {
     }
 }
 
-/// Returns the advice of the first row of the table that has words of an exception.
-pub(in crate::stages::check) fn find_advice_on_exception(says: &[u8]) -> Option<&'static str> {
+/// Returns the first row of the table that has words of an exception.
+fn find_exception_row(says: &[u8]) -> Option<&'static str> {
     let mut rows = include_str!("exceptions.txt").split("\n\n").skip(1);
     let has = |line: &str| {
         let words = line.strip_prefix("text ");
         words.is_some_and(|words| memchr::memmem::find(says, words.as_bytes()).is_some())
     };
-    let known = rows.find(|row| row.lines().any(has))?;
-    known.lines().find_map(|line| line.strip_prefix("do "))
+    rows.find(|row| row.lines().any(has))
+}
+
+/// Returns the meaning of the error of a GPU's library that an exception names, unless the table of exceptions has it.
+fn find_gpu_error(says: &[u8]) -> Option<&'static WarnMeaning> {
+    let row = find_exception_row(says);
+    let is_open = row.is_none_or(|row| row.starts_with("general "));
+    is_open.then(|| look_up_gpu_reason(says)).flatten()
+}
+
+/// Returns the advice on an exception, if a table has its words.
+pub(in crate::stages::check) fn find_advice_on_exception(says: &[u8]) -> Option<&'static str> {
+    find_gpu_error(says).map(|known| known.advice).or_else(|| {
+        let mut lines = find_exception_row(says)?.lines();
+        lines.find_map(|line| line.strip_prefix("do "))
+    })
 }
 
 /// Returns the advice on an exception. One of another kind is its process's own.
@@ -157,6 +172,24 @@ fn describe_hardware_failure(failure: &ReportedFailure) -> (Kind, String, &'stat
             "take its host out of the job, boot it or reset the GPU, and test it (dcgmi diag) before it is used \
              again; https://docs.nvidia.com/deploy/xid-errors explains the numbers",
         ),
+        _ if names_ray_node(&failure.line.text) => (
+            Kind::RankKilled,
+            match &failure.host {
+                Some(host) => format!(
+                    "Ray marked the node {} as dead: it missed too many heartbeats",
+                    quote_text(host)
+                ),
+                None if memchr::memmem::find(&failure.line.text, b"marked dead").is_some() => {
+                    "Ray marked a node as dead: it missed too many heartbeats".to_owned()
+                }
+                None => format!(
+                    "a node of the job was {}, as Ray reports",
+                    quote_text(&failure.says)
+                ),
+            },
+            "find out how that node ended: whether it was taken away (preempted, drained), failed, or lost its network; \
+             raylet.out there and its kernel log have more",
+        ),
         _ => (
             Kind::RankKilled,
             match &failure.host {
@@ -175,6 +208,19 @@ fn describe_hardware_failure(failure: &ReportedFailure) -> (Kind, String, &'stat
              of the next job",
         ),
     }
+}
+
+/// True for the exception of another process, which Ray relays and names.
+fn is_of_ray_task(says: &[u8]) -> bool {
+    memchr::memmem::find(says, b"RayTaskError(").is_some()
+}
+
+/// True for Ray's words for a node that is gone.
+fn names_ray_node(line: &[u8]) -> bool {
+    let words = [&b"The node with "[..], b"the actor's node was "];
+    words
+        .iter()
+        .any(|words| memchr::memmem::find(line, words).is_some())
 }
 
 /// Returns what the kernel of an exception asserts, or nothing.
@@ -196,11 +242,18 @@ pub(in crate::stages::check) fn describe_failure(
         FailureCause::Exception => (
             Kind::RankException,
             format!(
-                "{who} raised {}{}",
+                "{who} raised {}{}{}",
                 quote_text(failure.says.trim_ascii()),
+                find_gpu_error(&failure.says)
+                    .map_or(String::new(), |known| format!(": {}", known.means)),
                 describe_assertion(failure)
             ),
             advise_by_exception(&failure.says),
+        ),
+        FailureCause::Repeated if is_of_ray_task(&failure.says) => (
+            Kind::RankException,
+            format!("{who} failed: {}", quote_text(failure.says.trim_ascii())),
+            "look for the first error in its own output: Ray relays the exception, and these lines lack its text",
         ),
         FailureCause::Repeated => (
             Kind::RankException,
@@ -276,7 +329,11 @@ fn describe_crash(failure: &ReportedFailure, who: &str) -> (String, &'static str
              output of all ranks"
         }
         Some(_) => CRASH_IN_NCCL_ADVICE,
-        None => "look at its own output (a stack may follow the line) and its core file",
+        None => {
+            let known = failure.reason.as_deref().and_then(find_advice_on_exception);
+            known
+                .unwrap_or("look at its own output (a stack may follow the line) and its core file")
+        }
     };
     let reason = match &failure.reason {
         Some(reason) => format!(": {}", quote_text(reason)),

@@ -134,6 +134,15 @@ pub(crate) fn look_up_added_reason(text: &[u8]) -> Option<&'static WarnMeaning> 
     (reason.is_general && !is_vague).then_some(&reason.meaning)
 }
 
+/// Looks up the error of CUDA's or HIP's that a program's words name, where it shows surely what failed.
+pub(crate) fn look_up_gpu_reason(text: &[u8]) -> Option<&'static WarnMeaning> {
+    let row = find_reason(text)?.row;
+    let is_of_gpu =
+        row.meaning.id.starts_with("warn_cuda_") || row.meaning.id.starts_with("warn_hip_");
+    let is_sure = row.meaning.sure == Confidence::High && !row.is_general;
+    (is_of_gpu && is_sure).then_some(&row.meaning)
+}
+
 /// A row that matches a text.
 struct FoundFrame {
     row: &'static KnownWarn,

@@ -62,7 +62,7 @@ fn find_gpu_reason(text: &[u8], error: GpuError<'_>) -> Option<FoundReason> {
     let words = from..from + error.words.len();
     let own = || all_reasons().filter(|(_, reason)| reason.giver == giver);
     let has = |reason: &ReasonPattern| {
-        let name = find_name(error.words, reason.name).is_some();
+        let name = find_any_name(error.words, reason).is_some();
         name || !reason.words.is_empty() && has_words(error.words, reason.words)
     };
     // A line that was cut may have the beginning of the words only.
@@ -95,7 +95,7 @@ fn find_spoken_reason(text: &[u8]) -> Option<FoundReason> {
             ReasonGiver::Cuda | ReasonGiver::Hip => find_numbered_words(text, reason),
             ReasonGiver::Nic | ReasonGiver::Kernel => find_words(text, reason.words),
         };
-        let words = words.or_else(|| find_name(text, reason.name))?;
+        let words = words.or_else(|| find_any_name(text, reason))?;
         Some(FoundReason { row, words })
     });
     // The longest words count: "Too many open files in system".
@@ -120,6 +120,22 @@ fn find_words(text: &[u8], words: &str) -> Option<Range<usize>> {
     }
     let at = memmem::find(text, words.as_bytes())?;
     Some(at..at + words.len())
+}
+
+/// Finds the name of a reason, or that which CUDA's driver has for it: `CUDA_ERROR_SYSTEM_NOT_READY` for
+/// `cudaErrorSystemNotReady`.
+fn find_any_name(text: &[u8], reason: &ReasonPattern) -> Option<Range<usize>> {
+    find_name(text, reason.name).or_else(|| {
+        let own = reason.name.strip_prefix("cudaError")?.as_bytes();
+        let begin = memmem::find(text, b"CUDA_ERROR_")?;
+        let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'_';
+        let end = begin + text[begin..].iter().take_while(is_part).count();
+        let name = &text[begin + b"CUDA_ERROR_".len()..end];
+        let letters = || name.iter().filter(|byte| **byte != b'_');
+        let is_same = letters().count() == own.len()
+            && letters().zip(own).all(|(a, b)| a.eq_ignore_ascii_case(b));
+        is_same.then_some(begin..end)
+    })
 }
 
 /// Finds a name that is not a part of a longer one.

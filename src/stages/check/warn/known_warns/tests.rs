@@ -148,6 +148,32 @@ fn a_reason_inside_any_text_is_read() {
 }
 
 #[test]
+fn a_program_s_words_name_an_error_of_a_gpu() {
+    let id = |text: &str| look_up_gpu_reason(text.as_bytes()).map(|known| known.id);
+    let cuda_init = "UserWarning: CUDA initialization: Unexpected error from cudaGetDeviceCount().";
+    for (text, expected) in [
+        (
+            &*format!("{cuda_init} Error 802: system not yet initialized"),
+            Some("warn_cuda_fabric"),
+        ),
+        (
+            "[802] Call to cuInit results in CUDA_ERROR_SYSTEM_NOT_READY",
+            Some("warn_cuda_fabric"),
+        ),
+        (
+            "CUDA initialization failure with error: 35",
+            Some("warn_cuda_driver"),
+        ),
+        ("cudaGetDeviceCount returned 35", Some("warn_cuda_driver")),
+        ("CUDA error: an illegal memory access was encountered", None),
+        ("the loop returned 35", None),
+        ("[Errno 104] Connection reset by peer", None),
+    ] {
+        assert_eq!(id(text), expected, "{text}");
+    }
+}
+
+#[test]
 fn a_row_of_a_source_file_is_for_its_lines_only() {
     let id = |source: &str| {
         let text = b"Call to bind failed: Address already in use";
