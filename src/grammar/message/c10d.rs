@@ -161,7 +161,7 @@ const GAVE_UP: [&str; 4] = [
 ];
 
 /// Each line of this module has one of these words, or of [`GAVE_UP`]. Most lines have none, and one search shows that.
-const C10D_ANCHORS: [&str; 22] = [
+const C10D_ANCHORS: [&str; 37] = [
     "CCL(",
     "ast enqueued ",
     "watchdog thread terminated with exception: ",
@@ -183,6 +183,21 @@ const C10D_ANCHORS: [&str; 22] = [
     "EJ00",
     "EE1002",
     "EE9999",
+    "createLink para:",
+    "LINK_ERROR_INFO",
+    "dest_ip(",
+    "| time out |",
+    "| no connect |",
+    "Cluster Exception Location[",
+    "Failed to connect agent[",
+    "connectFailedAgentIdList[",
+    "connected rankinfo[LINE ",
+    " check fail. local[",
+    "rankSize",
+    "execute failed, reason=[",
+    "wait socket establish timeout, ",
+    " get socket timeout! timeout[",
+    "fails to connect to dstRank (",
     "atchdog timeout (self.watchdog_timeout=",
 ];
 

@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 
 /// Lines of code that each room may have: without tests, comments and blank lines.
 const ROOMS: [(&str, usize); 29] = [
-    ("src/grammar", 13_105),
+    ("src/grammar", 13_550),
     ("src/recording", 1_300),
     ("src/profiler", 1_950),
     ("src/synth", 7_400),
@@ -26,7 +26,7 @@ const ROOMS: [(&str, usize); 29] = [
     ("src/engine/output", 4_180),
     ("src/engine/report", 1_310),
     ("src/stages/calls", 4_600),
-    ("src/stages/check", 27_555),
+    ("src/stages/check", 28_000),
     ("src/stages/diff", 1_850),
     ("src/stages/gpus", 1_600),
     ("src/stages/page", 3_720),
@@ -41,7 +41,7 @@ const ROOMS: [(&str, usize); 29] = [
     ("src/stages/watch", 2_400),
     ("src/program", 2_200),
     ("src/bin", 2_550),
-    ("src", 130_650),
+    ("src", 131_950),
 ];
 
 /// Reads one figure.

@@ -26,3 +26,6 @@ pub(super) const MAX_TENSORS_NAMED: usize = 2;
 
 /// Last words of watchdogs that are kept: they count only where nothing else of them is left. A job prints two a rank.
 pub(super) const MAX_LAST_WORDS: usize = 256;
+
+/// Bytes of a value in HCCL's text that are kept: a list of some 3,000 ranks that did not connect fits.
+pub(super) const MAX_HCCL_VALUE_BYTES: usize = 1 << 14;

@@ -16,6 +16,7 @@ mod wrapped_lines;
 
 use crate::grammar::message::c10d::C10dMessage;
 use crate::grammar::message::group_member::GroupMember;
+use crate::grammar::message::hccl::parse_hccl_reports;
 use crate::grammar::message::horovod::parse_stalled_tensors;
 use crate::stages::check::finding::Evidence;
 use crate::stages::check::limits::MAX_LINE_TEXT_BYTES;
@@ -205,9 +206,17 @@ impl Watchdog {
                     self.keep_line(made(WatchdogMessage::Cut));
                 }
             }
-            C10dMessage::Hccl(report) => {
-                if let Some(error) = HcclError::from_report(&report) {
-                    self.keep_line(made(WatchdogMessage::Hccl(error)));
+            C10dMessage::Hccl(_) => {
+                for report in parse_hccl_reports(line) {
+                    if let Some(error) = HcclError::from_report(&report) {
+                        let what = WatchdogMessage::Hccl(error);
+                        self.keep_line(WatchdogRecord::from_line(
+                            report.line,
+                            report.who,
+                            at,
+                            what,
+                        ));
+                    }
                 }
             }
             C10dMessage::Differ(differ) => {
