@@ -13,7 +13,7 @@ use crate::output::render::Grid;
 use crate::report::Report;
 use crate::source::InputName;
 use crate::stages::check::answer::coverage;
-use crate::stages::matrix::cells::{TrafficMatrix, TrafficUnit};
+use crate::stages::matrix::cells::TrafficMatrix;
 use crate::stages::{diff, hist, matrix, ops, overlap, skew, timed};
 
 /// Shows nothing: only the first walk has a progress bar.
@@ -300,9 +300,6 @@ impl PageGatherer<'_> {
                 };
                 self.sections.run_stage(of, possible, empty, run)?;
             }
-        }
-        if let Some(SectionRows::Pairs(matrix)) = self.sections.table(of) {
-            self.page.map = matrix::svg_heat_map::plot_matrix(matrix, TrafficUnit::Bytes);
         }
         Ok(())
     }

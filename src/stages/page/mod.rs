@@ -40,7 +40,6 @@ pub use next::NextCommand;
 
 use crate::count::calls::CountedCalls;
 use crate::output::render::{Grid, Sheet};
-use crate::output::svg::plot::Plot;
 use crate::report::{ReportMessage, count_phrase};
 use crate::stages::check::answer::headline::JobAnswer;
 use crate::stages::check::wording::group_alike;
@@ -80,8 +79,6 @@ pub struct ReportPage {
     pub caveats: Vec<ReportMessage>,
     /// The last calls of the ranks, if there are several, on a page with plots.
     pub last_calls: Option<LastCalls>,
-    /// The plot of the matrix, and the lines above it.
-    pub(crate) map: (Vec<String>, Option<Plot>),
 }
 
 /// A finding of nccl-check.

@@ -106,12 +106,6 @@ impl PageSections<'_> {
         self.add_table(of, grid.map(SectionRows::Kept), empty);
     }
 
-    /// Returns a section's table.
-    pub(super) fn table(&self, of: PageSection) -> Option<&SectionRows> {
-        let section = self.list.iter().find(|section| section.of == of)?;
-        section.table.as_ref().ok()
-    }
-
     /// Leaves sections out for one reason.
     pub(super) fn leave_out(&mut self, all: &[PageSection], why: &str) {
         for &of in all {

@@ -8,6 +8,8 @@ use crate::output::render::units::{calls_text, short_bytes};
 use crate::output::svg::columns::draw_columns;
 use crate::output::svg::plot::{ColumnAxis, LegendEntry, Plot, PlotMark, PlotStrip, draw_map};
 use crate::report::count_phrase;
+use crate::stages::matrix::cells::TrafficUnit;
+use crate::stages::matrix::svg_heat_map::plot_matrix;
 use crate::stages::pictures::{
     COLOUR_CLASSES, MAX_PICTURE_ROWS, colour_purposes, operations_plot, overlap_plot, sizes_plot,
     skew_plot, step_axis, times_plot,
@@ -27,20 +29,27 @@ pub(super) fn add_plots(page: &ReportPage, of: PageSection, out: &mut String) {
         PageSection::Communicators => vec![members_plot(page)],
         PageSection::Tuning => vec![tuning_plot(page)],
         PageSection::Overlap => vec![grid.and_then(overlap_plot)],
-        PageSection::Matrix => vec![page.map.1.clone()],
+        PageSection::Matrix => vec![matrix_map(page, out)],
         PageSection::Skew if !is_doubted => vec![grid.and_then(skew_plot)],
         _ => Vec::new(),
     };
-    if of == PageSection::Matrix {
-        for note in &page.map.0 {
-            let _ = writeln!(out, "<p class=\"note\">{}</p>", escaped(note));
-        }
-    }
     for plot in plots.into_iter().flatten() {
         let name = escaped(plot.name());
         let svg = plot.inline_svg();
         let _ = writeln!(out, "<figure><figcaption>{name}</figcaption>{svg}</figure>");
     }
+}
+
+/// Draws who sends to whom, and writes the lines above it.
+fn matrix_map(page: &ReportPage, out: &mut String) -> Option<Plot> {
+    let Some(SectionRows::Pairs(matrix)) = page.table(PageSection::Matrix) else {
+        return None;
+    };
+    let (notes, plot) = plot_matrix(matrix, TrafficUnit::Bytes);
+    for note in notes {
+        let _ = writeln!(out, "<p class=\"note\">{}</p>", escaped(&note));
+    }
+    plot
 }
 
 /// Draws the time of each step; a long one links to its finding.

@@ -51,6 +51,8 @@ pub(super) struct SideCalls<'a> {
     callers_of_side: FxHashMap<usize, Vec<u32>>,
     /// Processes with communicators on several devices: each device is a rank.
     shared: FxHashSet<u32>,
+    /// The communicators in words: thousands of calls name them.
+    names: Vec<String>,
 }
 
 impl<'a> SideCalls<'a> {
@@ -75,7 +77,10 @@ impl<'a> SideCalls<'a> {
             devices.entry(side.process).or_default().extend(side.dev);
         }
         let shared = devices.into_iter().filter(|(_, devices)| devices.len() > 1);
+        let names = RankNames { found };
+        let all = 0..found.communicators.len();
         SideCalls {
+            names: all.map(|at| names.describe_communicator(at)).collect(),
             found,
             streams,
             places,
@@ -137,9 +142,7 @@ impl<'a> SideCalls<'a> {
 
     /// `call 157 of 0x5aa5 (tensor, 8 ranks)`.
     pub(super) fn describe_place(&self, communicator: usize, seq: u64) -> String {
-        let names = RankNames { found: self.found };
-        let of = names.describe_communicator(communicator);
-        format!("call {seq} of {of}")
+        format!("call {seq} of {}", self.names[communicator])
     }
 }
 
