@@ -82,6 +82,11 @@ fn who_cancelled_a_job_is_a_note_and_accuses_nobody() {
             "W0203 x/api.py:9] Received Signals.SIGTERM death signal, shutting down workers",
             "note job_cancelled",
         ),
+        (
+            "W0203 x/api.py:7] Closing process 81 via signal SIGTERM\n\
+             W0203 x/api.py:9] Received 15 death signal, shutting down workers",
+            "note job_cancelled",
+        ),
     ];
     for (end, note) in ends {
         let log = format!("{}{end}\n", log(60, 1));

@@ -24,7 +24,7 @@ pub(super) struct AttemptAlarms {
 }
 
 /// True where what the process uses failed, and its line does not only follow from another failure.
-fn explains_others(failure: &ReportedFailure) -> bool {
+pub(super) fn explains_others(failure: &ReportedFailure) -> bool {
     let known = look_up_warn(&failure.says);
     let follows = known.is_some_and(|known| known.role == WarnRole::Consequence);
     let is_state = failure.what == FailureCause::OwnState;

@@ -20,7 +20,7 @@ use crate::stages::check::watchdog::{WatchdogMessage as Watch, WatchdogRecord};
 use crate::stages::check::words::failures::describe_others_alike;
 use crate::stages::communicators::CommunicatorsSummary;
 use crate::stages::net::net_stage::FirstReportLine;
-use alarms::AttemptAlarms;
+use alarms::{AttemptAlarms, explains_others};
 use memchr::memmem;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,13 +91,21 @@ impl<'a> FailureEvidence<'a> {
         all.attempts = all.split_attempts();
         let mut ended: BTreeMap<u32, Vec<_>> = BTreeMap::new();
         for attempt in &all.attempts {
-            if let Some(first) = attempt.failures.first()
-                && (first.is_outside_end() || all.is_outlived(attempt))
-            {
-                let end = first.line.at;
-                let those = ended.entry(end.input).or_default();
-                those.push((end, ends.restart_after(end)));
-            }
+            let Some(first) = attempt.failures.first() else {
+                continue;
+            };
+            let at = first.line.at;
+            let after = match first.is_outside_end() || all.is_outlived(attempt) {
+                true => FirstReportLine {
+                    line: at.line + 1,
+                    ..at
+                },
+                // What launchers print as they end comes after the order to end.
+                false if all.find_outside_end(&attempt.failures).is_some() => at,
+                false => continue,
+            };
+            let those = ended.entry(at.input).or_default();
+            those.push((after, ends.restart_after(at)));
         }
         all.ended = ended;
         all
@@ -202,7 +210,7 @@ impl<'a> FailureEvidence<'a> {
     /// it that a later one outlived.
     pub(crate) fn is_after_job_end(&self, at: FirstReportLine) -> bool {
         let mut ends = self.ended.get(&at.input).into_iter().flatten();
-        ends.any(|(end, again)| *end < at && again.is_none_or(|again| at < again))
+        ends.any(|(after, again)| *after <= at && again.is_none_or(|again| at < again))
     }
 
     fn split_attempts(&self) -> Vec<JobAttempt> {
@@ -328,6 +336,22 @@ impl<'a> FailureEvidence<'a> {
         is_all.then(|| self.ended_from_outside(first))
     }
 
+    /// The line by which an attempt was ended from outside, if no line reports another failure before it. Launchers
+    /// that were told to end close their processes, and may print that first.
+    fn find_outside_end<'f>(&self, failures: &'f [ReportedFailure]) -> Option<&'f ReportedFailure> {
+        let is_close = |f: &&ReportedFailure| {
+            let is_report = f.what.is_of_surroundings() && !explains_others(f);
+            is_report || matches!(f.what, FailureCause::Signal(15) | FailureCause::Repeated)
+        };
+        let first = failures.iter().find(|f| f.what != FailureCause::Repeated);
+        let end = failures.iter().find(|f| !is_close(f));
+        let end = end.filter(|f| f.is_outside_end())?;
+        let is_first = first.is_some_and(ReportedFailure::is_outside_end);
+        let alarms = self.find_alarms(failures);
+        let is_own = |f: &ReportedFailure| self.is_own_failure(f, failures, &alarms);
+        (is_first || !failures.iter().any(is_own)).then_some(end)
+    }
+
     /// True for a failure of a process that is no consequence of another line of its attempt.
     fn is_own_failure(
         &self,
@@ -387,15 +411,15 @@ impl<'a> FailureEvidence<'a> {
 
     fn find_cause_of_attempt(&self, attempt: &JobAttempt) -> Option<Finding> {
         let failures = &attempt.failures;
-        let Some(first) = failures.iter().find(|f| f.what != FailureCause::Repeated) else {
+        if failures.iter().all(|f| f.what == FailureCause::Repeated) {
             // All that is left of a failure is what others report of it.
             let repeated = failures.first().filter(|_| self.alarm.is_none())?;
             return Some(self.failure_finding(repeated, repeated.rank, repeated.pid));
-        };
+        }
         let alarms = self.find_alarms(failures);
         let is_own = |f: &&ReportedFailure| self.is_own_failure(f, failures, &alarms);
-        if first.is_outside_end() {
-            return Some(self.ended_from_outside(first));
+        if let Some(end) = self.find_outside_end(failures) {
+            return Some(self.ended_from_outside(end));
         }
         let own: Vec<&ReportedFailure> = failures.iter().filter(is_own).collect();
         // A GPU or host that fails is no consequence of another failure, wherever the lines about it are.
@@ -418,14 +442,6 @@ impl<'a> FailureEvidence<'a> {
             earlier.min_by_key(|f| &f.time).unwrap_or(first)
         });
         let Some(&cause) = of_hardware.or(first) else {
-            // Launchers that were told to end close their processes, and may print that first.
-            let is_close = |f: &&ReportedFailure| {
-                matches!(f.what, FailureCause::Signal(15) | FailureCause::Warned)
-            };
-            let mut rest = failures.iter().skip_while(is_close);
-            if let Some(end) = rest.next().filter(|f| f.is_outside_end()) {
-                return Some(self.ended_from_outside(end));
-            }
             let found = self.find_setup_failure(failures);
             let found = found.or_else(|| self.find_termination(failures))?;
             return Some(attempt.judge_outcome(found, false));
