@@ -43,7 +43,7 @@ fuzz_target!(|data: &[u8]| {
     let Ok(page) = gather_page(order, &mut report(), &Nobody) else {
         return;
     };
-    check_markup(&html::render_html(&page));
+    check_markup(&html::render_html(&page, 1));
     let is_bad = |c: char| c.is_control() && c != '\n';
     assert!(!text::render_text(&page, 80, false).chars().any(is_bad));
     assert!(!markdown::render_markdown(&page).chars().any(is_bad));
