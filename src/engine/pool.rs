@@ -15,8 +15,8 @@ pub fn thread_count(asked: Option<usize>) -> usize {
     ))
 }
 
-/// Returns how many threads can have their files open if a process may open `limit`: eight for each thread, of which
-/// some belong to results that wait, and eight for the output and the like.
+/// Returns how many threads can have their files open if a process may open `limit`: eight for each thread,
+/// since results that wait have files as well, and eight for the output and the like.
 fn count_threads_with_files(limit: Option<u64>) -> usize {
     let threads = limit.map_or(u64::MAX, |limit| (limit / 8).saturating_sub(1));
     usize::try_from(threads.max(1)).unwrap_or(usize::MAX)

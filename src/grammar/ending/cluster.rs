@@ -131,7 +131,7 @@ pub(super) fn read_ray_actor<'a>(before: &'a [u8], _: &'a [u8]) -> Option<Ending
 }
 
 /// `ray.exceptions.RayTaskError(ValueError): ray::Worker.run() (pid=81, ip=10.0.0.1)`: Ray relays the exception of another
-/// process, whose traceback follows.
+/// process; the traceback follows.
 pub(super) fn read_ray_task_error<'a>(
     before: &'a [u8],
     behind: &'a [u8],

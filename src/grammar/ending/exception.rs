@@ -158,7 +158,7 @@ fn ends_with_logged_error(prefix: &[u8]) -> bool {
     file.len() < place.len() && file.ends_with(b".py:") && is_error
 }
 
-/// True for a prefix whose last word is a time, as collectors of logs put it in front of each line: `Jul 13 21:22:34`,
+/// True for a prefix that ends with a time, as collectors of logs put it in front of each line: `Jul 13 21:22:34`,
 /// `2026-07-13T21:22:34.5678901Z`.
 fn ends_with_time(prefix: &[u8]) -> bool {
     let word = prefix.rsplit(|&b| b == b' ').next().unwrap_or_default();

@@ -81,7 +81,7 @@ pub enum EndingLine<'a> {
     NcclFrame(NcclFrame<'a>),
     /// A frame of the thread of PyTorch's watchdog.
     WatchdogFrame,
-    /// A frame of torchrun, whose exception follows.
+    /// A frame of torchrun: its exception follows.
     LauncherFrame,
     /// The reason of the C++ exception that ended a process.
     Reason(&'a [u8]),

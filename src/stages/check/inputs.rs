@@ -16,7 +16,7 @@ use crate::source::{Input, InputName};
 /// The inputs of a check.
 #[derive(Debug, Default)]
 pub(crate) struct CheckInputs {
-    /// Logs, and inputs whose first bytes do not tell that they are records.
+    /// Logs, and records that their first bytes do not show.
     pub(super) logs: Vec<InputName>,
     /// The records, read.
     pub(super) beside: RecorderInputs,

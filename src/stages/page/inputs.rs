@@ -75,7 +75,7 @@ impl PageInputs {
                 inputs.accessed.push(origin.clone());
                 continue;
             } else if known.recorder().is_some() {
-                // Its first bytes do not tell where they are the rest of a record.
+                // Its first bytes may be the rest of a record's line.
                 inputs.checked.add_log(origin.clone());
             } else if known.provides(Provides::LINES) {
                 inputs.add_log(origin);

@@ -45,7 +45,7 @@ pub enum WatchEvent {
     Warned(Vec<u8>, Option<&'static str>),
     /// The job moves again after a stall of this length.
     Moves(Duration),
-    /// So many bytes of a line over the limit were not read.
+    /// Bytes of a line over the limit that were not read.
     Dropped(u64),
 }
 

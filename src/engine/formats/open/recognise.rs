@@ -228,7 +228,7 @@ pub enum SortedInput {
     NcclLog(Provides),
     /// A record of calls, open.
     Record(Box<OpenInput>, RecorderKind),
-    /// Anything else, or what more than its first bytes tells.
+    /// Anything else, or an input that its first bytes do not decide.
     Other,
 }
 

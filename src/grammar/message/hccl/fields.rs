@@ -35,7 +35,7 @@ pub enum HcclField {
     Seconds,
     /// The runtime's reason.
     Reason,
-    /// The number of an NPU of which the runtime reports an error.
+    /// The number of an NPU with an error, as the runtime reports it.
     Device,
     /// The argument in which two ranks differ; the next two fields follow it.
     Argument,
@@ -57,7 +57,7 @@ pub enum HcclField {
 
 use HcclField::*;
 
-/// The names of fields whose value is a number; the first name that the text has counts.
+/// The names of fields that have a number; the first name that the text has counts.
 const NUMBERS: [(HcclField, &[&[u8]]); 4] = [
     (Size, &[b"rankSize", b"rankNum is", b"rankNum", b"rank num"]),
     (Device, &[b"phyid", b"device_id"]),

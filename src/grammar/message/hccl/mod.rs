@@ -75,7 +75,7 @@ pub fn parse_hccl_reports(line: &[u8]) -> impl Iterator<Item = HcclReport<'_>> {
     pieces.flat_map(move |piece| parse_piece(piece, label))
 }
 
-/// The reports of a piece, of which only the first may have a name of the library in front.
+/// The reports of a piece; only the first may have a name of the library in front.
 fn parse_piece<'a>(piece: &'a [u8], label: GroupMember<'a>) -> Vec<HcclReport<'a>> {
     if let Some((module, after)) = read_log_head(piece) {
         let is_own = piece.starts_with(b"[ERROR]") && matches!(module, b"HCCL" | b"HCCP");
@@ -128,7 +128,7 @@ fn make_report<'a>(
     code: Option<&'a [u8]>,
     is_part: bool,
 ) -> HcclReport<'a> {
-    // A part may be of any process: its label alone shows whose report it belongs to.
+    // A part may be of any process: only its label shows to which report it belongs.
     if who.global.is_none() && !is_part {
         let fields = read_hccl_fields(text);
         let own = fields

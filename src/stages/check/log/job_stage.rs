@@ -39,7 +39,7 @@ fn stage_of_step(
     let input = seen.inputs.get(at.input as usize)?;
     input.last_step_number()?;
     let begin = processes.begins_of_job_at(at).map_or(0, |(_, last)| last);
-    // A line may have a progress bar, whose step has ended, in front of its text.
+    // A line may have the bar of a step that has ended in front of its text.
     match input.last_step_between(begin, at.line + 1) {
         Some(step) => Some(JobStage::AfterStep(step)),
         None if at.line < begin || input.last_step_before(begin).is_some() => None,

@@ -4,7 +4,7 @@
 //! what they keep of them. One coordinator adds the parts in their order and judges the whole, since a
 //! stream's hash runs over its calls in all inputs in their order.
 
-use super::inputs::RecorderInputs;
+use super::RecorderInputs;
 use super::log::old_steps::{self, OldSteps};
 use super::streams::CallStreams;
 use super::streams::last_steps::LastCallSteps;

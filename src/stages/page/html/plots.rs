@@ -40,7 +40,7 @@ pub(super) fn add_plots(page: &ReportPage, of: PageSection, out: &mut String) {
     }
 }
 
-/// Draws who sends to whom, and writes the lines above it.
+/// Draws the matrix, and writes the lines above it.
 fn matrix_map(page: &ReportPage, out: &mut String) -> Option<Plot> {
     let Some(SectionRows::Pairs(matrix)) = page.table(PageSection::Matrix) else {
         return None;

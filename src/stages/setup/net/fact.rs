@@ -257,7 +257,7 @@ impl PluginStage {
         PluginStage::Assigned,
     ];
 
-    /// The stage that a fact of [`plugin_to_fact`] tells; `None` where other lines decide.
+    /// The stage of a fact of [`plugin_to_fact`]; `None` where other lines decide.
     pub(in crate::stages) fn of_fact(fact: &NetFact) -> Option<PluginStage> {
         let known = PLUGIN_EVENTS.iter();
         let mut known = known.filter_map(|(_, word, stage)| Some((word, (*stage)?)));

@@ -154,7 +154,7 @@ pub(super) fn find_hccl_errors(records: &[WatchdogRecord]) -> Vec<Finding> {
     let has_reason = |row: &usize| HCCL_ROWS[*row].role != HcclRole::Inner;
     let has_lost = |row: &usize| HCCL_ROWS[*row].role == HcclRole::Lost;
     if rows.keys().any(has_lost) {
-        // A wait for nobody that is named follows from the process that was lost.
+        // A wait without a name follows from the process that was lost.
         rows.retain(|row, lines| {
             HCCL_ROWS[*row].role != HcclRole::Wait || names_missing_rank(lines)
         });

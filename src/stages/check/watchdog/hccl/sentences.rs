@@ -1,4 +1,4 @@
-//! The sentences of the findings on HCCL's reports: who reports, for whom it waits, in what two ranks differ.
+//! The sentences of the findings on HCCL's reports: the rank that reports, the rank that it waits for, the difference between two.
 
 use super::told::HcclTold;
 use super::{HcclRole, HcclRow};
@@ -168,7 +168,7 @@ fn describe_addresses(
     }
 }
 
-/// The operation of which all tags are.
+/// The operation that all tags name.
 fn name_only_call(lines: &[HcclTold<'_>]) -> Option<String> {
     let calls = all_values(lines, HcclField::Call);
     let call = calls.first().filter(|_| calls.len() == 1)?;

@@ -93,7 +93,7 @@ struct LinkTables<'a> {
 
 impl<'a> LinkTables<'a> {
     /// The values of a line; those of a table's row by the names of its columns. `None` for a row of a connection that
-    /// exists, and for one whose head is not there.
+    /// exists, and for one without its head.
     fn read_fields(&mut self, error: &'a HcclError) -> Option<Vec<(HcclField, &'a [u8])>> {
         let mut fields = Vec::new();
         for (field, value) in &error.fields {
