@@ -95,6 +95,14 @@ impl GrowingLog {
         }
         let before = self.rest.len();
         self.rest.extend_from_slice(bytes);
+        // The waiting line may end in these bytes.
+        let line_end = memchr(b'\n', bytes)
+            .filter(|_| !anew)
+            .map(|end| before + end);
+        if let Some(end) = line_end.filter(|&end| end > MAX_WAITING_LINE_BYTES) {
+            self.dropped += (end - MAX_WAITING_LINE_BYTES) as u64;
+            self.rest.drain(MAX_WAITING_LINE_BYTES..end);
+        }
         let end = match find_cut(&self.rest, before) {
             Some(end) => end,
             None if anew => before,

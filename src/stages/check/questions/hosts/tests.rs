@@ -401,7 +401,8 @@ fn plugins_are_compared_by_what_serves_a_host() {
     let loaded = "NET/Plugin: Loaded net plugin AWS Libfabric (v6)";
     let socket = "Assigned NET plugin Socket to comm";
     let one = [("n1", loaded), ("n2", loaded), ("n3", lost), ("n3", socket)];
-    let says = "the net plugin differs: libnccl-net.so not found on n3; AWS Libfabric (v6) loaded on 2 hosts";
+    let says =
+        "the net plugin differs: Socket assigned on n3; AWS Libfabric (v6) loaded on 2 hosts";
     assert_eq!(differs(&one), [says]);
     let assigned = "Assigned NET plugin IB to comm";
     let slow = [("n1", assigned), ("n2", assigned), ("n3", socket)];
