@@ -44,7 +44,7 @@ pub use name::{FollowTargets, InputName, NamedPart};
 pub use named_parts::{PART_ENDING, host_name};
 pub use pipe::PipeSlot;
 pub use pipe::spool::{NotedLines, PipeSpool};
-pub(crate) use read::{FillEnd, fill_buffer, fill_until_idle, read_some};
+pub(crate) use read::{FillEnd, fill_buffer, fill_until_idle, read_first_bytes, read_some};
 pub(crate) use rejoin::RejoinCountsSlot;
 pub use rejoin::{LineRejoiner, RejoinCounts};
 pub use small_files::{SmallFileTexts, read_small_files};

@@ -39,7 +39,7 @@ pub(crate) fn fill_buffer(
 }
 
 /// Reads the first bytes, at most `most`.
-pub(super) fn read_first_bytes(
+pub(crate) fn read_first_bytes(
     reader: &mut (impl Read + ?Sized),
     most: usize,
 ) -> io::Result<Vec<u8>> {

@@ -28,7 +28,7 @@
 
 use super::fingerprint::{DifferingCalls, parse_differing_calls};
 use super::group_member::{GroupMember, find_group_member};
-use super::hccl::{HcclReport, parse_hccl_report};
+use super::hccl::{HCCL_PARTS, HcclReport, parse_hccl_report};
 use super::horovod::{StalledTensor, parse_stalled_tensors};
 use crate::ending::process_of_line;
 use crate::token::{dec_i64, dec_u64, fraction};
@@ -160,8 +160,8 @@ const GAVE_UP: [&str; 4] = [
     "::checkTimeout(",
 ];
 
-/// Each line of this module has one of these words, or of [`GAVE_UP`]. Most lines have none, and one search shows that.
-const C10D_ANCHORS: [&str; 37] = [
+/// Each line of this module has one of these words, of [`GAVE_UP`] or of [`HCCL_PARTS`]. Most lines have none, and one search shows that.
+const C10D_ANCHORS: [&str; 25] = [
     "CCL(",
     "ast enqueued ",
     "watchdog thread terminated with exception: ",
@@ -183,28 +183,18 @@ const C10D_ANCHORS: [&str; 37] = [
     "EJ00",
     "EE1002",
     "EE9999",
-    "createLink para:",
-    "LINK_ERROR_INFO",
-    "dest_ip(",
     "| time out |",
     "| no connect |",
-    "Cluster Exception Location[",
-    "Failed to connect agent[",
-    "connectFailedAgentIdList[",
-    "connected rankinfo[LINE ",
-    " check fail. local[",
     "rankSize",
-    "execute failed, reason=[",
-    "wait socket establish timeout, ",
-    " get socket timeout! timeout[",
-    "fails to connect to dstRank (",
     "atchdog timeout (self.watchdog_timeout=",
 ];
 
 /// A line of the watchdog, wherever it begins.
 pub fn parse_c10d_line(line: &[u8]) -> Option<C10dMessage<'_>> {
-    static ANCHORS: LazyLock<Option<AhoCorasick>> =
-        LazyLock::new(|| AhoCorasick::new(C10D_ANCHORS.iter().chain(&GAVE_UP)).ok());
+    static ANCHORS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+        let all = C10D_ANCHORS.iter().chain(&GAVE_UP).chain(&HCCL_PARTS);
+        AhoCorasick::new(all).ok()
+    });
     match ANCHORS.as_ref() {
         Some(anchors) if anchors.is_match(line) => parse_anchored_line(line),
         _ => None,

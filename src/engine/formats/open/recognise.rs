@@ -10,7 +10,6 @@ use crate::log;
 use crate::log::mend::blocks::BLOCK_REJOINER;
 use crate::source::{self, INPUT_HEAD_BYTES, Input, InputName};
 use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 
 /// Opens an input, which must provide the parts that a stage `needs`.
@@ -239,12 +238,11 @@ pub fn sort_input(origin: &InputName, source: source::Options) -> SortedInput {
     }
     // Only the head is read here: there may be 10,000 logs.
     if let Some(path) = origin.path() {
-        let mut head = Vec::with_capacity(INPUT_HEAD_BYTES);
-        let file = File::open(path);
-        let read = file.and_then(|file| file.take(INPUT_HEAD_BYTES as u64).read_to_end(&mut head));
-        if read.is_err() {
+        let head =
+            File::open(path).and_then(|mut f| source::read_first_bytes(&mut f, INPUT_HEAD_BYTES));
+        let Ok(head) = head else {
             return SortedInput::Other;
-        }
+        };
         if !source::is_coded(&head) && is_log(&head) {
             return match log::is_other(&InputHead::from_bytes(&head)) {
                 true => SortedInput::Other,

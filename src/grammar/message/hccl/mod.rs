@@ -170,19 +170,19 @@ fn find_pid(text: &[u8]) -> Option<u32> {
 }
 
 /// The names of values by which a line without a code is HCCL's.
-const PARTS: [&[u8]; 12] = [
-    b"createLink para:",
-    b"LINK_ERROR_INFO",
-    b"dest_ip(",
-    b"Cluster Exception Location[",
-    b"Failed to connect agent[",
-    b"connectFailedAgentIdList[",
-    b"connected rankinfo[LINE ",
-    b" check fail. local[",
-    b"execute failed, reason=[",
-    b"wait socket establish timeout, ",
-    b" get socket timeout! timeout[",
-    b"fails to connect to dstRank (",
+pub(super) const HCCL_PARTS: [&str; 12] = [
+    "createLink para:",
+    "LINK_ERROR_INFO",
+    "dest_ip(",
+    "Cluster Exception Location[",
+    "Failed to connect agent[",
+    "connectFailedAgentIdList[",
+    "connected rankinfo[LINE ",
+    " check fail. local[",
+    "execute failed, reason=[",
+    "wait socket establish timeout, ",
+    " get socket timeout! timeout[",
+    "fails to connect to dstRank (",
 ];
 
 /// Finds the place of such a name, of a row of the table of connections, or of a communicator's values.
@@ -191,7 +191,10 @@ fn find_part(line: &[u8]) -> Option<usize> {
     if memmem::find(line, b"[%").is_some() {
         return None;
     }
-    if let Some(at) = PARTS.iter().find_map(|name| memmem::find(line, name)) {
+    if let Some(at) = HCCL_PARTS
+        .iter()
+        .find_map(|name| memmem::find(line, name.as_bytes()))
+    {
         return Some(at);
     }
     let fails = [&b" fail"[..], b"group:["]

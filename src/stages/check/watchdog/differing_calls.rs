@@ -91,31 +91,22 @@ pub(super) fn find_differing_calls(records: &[WatchdogRecord]) -> Option<Finding
     let all: Vec<(&WatchdogRecord, &ComparedCalls)> = all.collect();
     let whole = all.iter().find(|(_, calls)| calls.other.is_some());
     let &(record, calls) = whole.or(all.first())?;
-    // Old versions print a rank's own call only.
-    let others = all.iter().map(|(_, other)| &other.one);
-    let of_another = others
-        .filter(|other| other.rank != calls.one.rank)
-        .min_by_key(|other| other.rank);
-    let pairs: BTreeSet<_> = all.iter().map(|(_, calls)| calls).collect();
+    // Old versions print a rank's own call only; a third rank may be the one that differs.
+    let differs = |other: &&ComparedCall| {
+        other.rank != calls.one.rank
+            && (other.seq != calls.one.seq
+                || other.describe_content() != calls.one.describe_content())
+    };
+    let mut others = all.iter().map(|(_, other)| &other.one);
     let pairs = match whole {
-        Some(_) => pairs.len(),
+        Some(_) => all
+            .iter()
+            .map(|(_, calls)| calls)
+            .collect::<BTreeSet<_>>()
+            .len(),
         None => 1,
     };
-    let (kind, says) = match calls.other.as_ref().or(of_another) {
-        Some(other)
-            if calls.one.describe_content() == other.describe_content()
-                && calls.one.seq == other.seq =>
-        {
-            (
-                Kind::CountMismatch,
-                format!(
-                    "ranks {} and {} make {} with different sizes or types; the lines are cut before them",
-                    calls.one.rank,
-                    other.rank,
-                    calls.one.describe_content()
-                ),
-            )
-        }
+    let (kind, says) = match calls.other.as_ref().or_else(|| others.find(differs)) {
         Some(other) => (
             kind_of_difference(&calls.one, other),
             format!(
@@ -127,7 +118,7 @@ pub(super) fn find_differing_calls(records: &[WatchdogRecord]) -> Option<Finding
         None => (
             Kind::OpMismatch,
             format!(
-                "ranks make different calls: {}, and the line does not have another rank's",
+                "ranks make different calls: {}, and no line has one that differs from it",
                 calls.one.describe_call()
             ),
         ),
@@ -223,7 +214,14 @@ mod tests {
         assert!(!found.why.contains("pairs"), "{}", found.why);
         let cut = "OpType=ALLGATHER, TensorShape";
         let found = find(&[own(0, cut), own(1, cut)]);
-        let says = "ranks 0 and 1 make ALLGATHER with different sizes or types; the lines are cut before them";
-        assert_eq!((found.kind, &*found.says), (Kind::CountMismatch, says));
+        let says = "ranks make different calls: rank 0 makes ALLGATHER, and no line has one that differs from it";
+        assert_eq!(found.says, says);
+        // Two ranks with equal calls: the third one differs.
+        let found = find(&[own(0, whole[0]), own(1, whole[0]), own(2, whole[1])]);
+        assert!(
+            found.says.ends_with("rank 2 makes ALLGATHER of [40]"),
+            "{}",
+            found.says
+        );
     }
 }

@@ -102,7 +102,7 @@ impl<'a> FailureEvidence<'a> {
                     ..at
                 },
                 // What launchers print as they end comes after the order to end.
-                false if all.find_outside_end(&attempt.failures).is_some() => at,
+                false if all.is_closed_before_end(&attempt.failures) => at,
                 false => continue,
             };
             let those = ended.entry(at.input).or_default();
@@ -244,7 +244,6 @@ impl<'a> FailureEvidence<'a> {
         !self.ends.is_idle_after(at) && self.ends.restart_after(at).is_none()
     }
 
-    /// True where a job works after a line of its input, and before another.
     /// True where the first message of NCCL's of a process follows its failure: its lines were written late, and
     /// what follows does not show that it went on.
     fn began_after(&self, failure: &ReportedFailure) -> bool {
@@ -254,6 +253,7 @@ impl<'a> FailureEvidence<'a> {
         begin.is_some_and(|begin| begin.input == at.input && begin > at)
     }
 
+    /// True where a job works after a line of its input, and before another.
     fn works_between(&self, from: FirstReportLine, to: Option<FirstReportLine>) -> bool {
         let before = |line: FirstReportLine| to.is_none_or(|to| line < to);
         let begins = self.ends.restart_after(from);
@@ -379,7 +379,7 @@ impl<'a> FailureEvidence<'a> {
         }
         let alarms = self.find_alarms(failures);
         let is_own = |f: &&ReportedFailure| self.is_own_failure(f, failures, &alarms);
-        if let Some(end) = self.find_outside_end(failures) {
+        if let Some(end) = self.find_outside_end(failures, &alarms) {
             return Some(self.ended_from_outside(end));
         }
         let own: Vec<&ReportedFailure> = failures.iter().filter(is_own).collect();

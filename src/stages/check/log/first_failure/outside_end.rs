@@ -1,7 +1,7 @@
 //! What follows from an end from outside: the scheduler, a person, or an attempt that a later one outlived.
 
 use super::FailureEvidence;
-use super::alarms::explains_others;
+use super::alarms::{AttemptAlarms, explains_others};
 use crate::grammar::ending::FailureCause;
 use crate::stages::check::finding::{Finding, LineSpot, Reason};
 use crate::stages::check::log::job_end_lines::ReportedFailure;
@@ -13,6 +13,7 @@ impl FailureEvidence<'_> {
     pub(super) fn find_outside_end<'f>(
         &self,
         failures: &'f [ReportedFailure],
+        alarms: &AttemptAlarms,
     ) -> Option<&'f ReportedFailure> {
         let is_close = |f: &&ReportedFailure| {
             let is_report = f.what.is_of_surroundings() && !explains_others(f);
@@ -22,9 +23,14 @@ impl FailureEvidence<'_> {
         let end = failures.iter().find(|f| !is_close(f));
         let end = end.filter(|f| f.is_outside_end())?;
         let is_first = first.is_some_and(ReportedFailure::is_outside_end);
-        let alarms = self.find_alarms(failures);
-        let is_own = |f: &ReportedFailure| self.is_own_failure(f, failures, &alarms);
+        let is_own = |f: &ReportedFailure| self.is_own_failure(f, failures, alarms);
         (is_first || !failures.iter().any(is_own)).then_some(end)
+    }
+
+    /// True where launchers closed their processes before they print the order to end.
+    pub(super) fn is_closed_before_end(&self, failures: &[ReportedFailure]) -> bool {
+        let alarms = self.find_alarms(failures);
+        self.find_outside_end(failures, &alarms).is_some()
     }
 
     /// Excuses findings on lines after a job was cancelled, or before it is started again.

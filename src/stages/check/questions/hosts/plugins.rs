@@ -71,8 +71,12 @@ fn list_served<'a>(
     for (fact, said) in values().filter(|(fact, _)| PluginStage::of_fact(fact).is_some()) {
         let mut said = said.clone();
         said.hosts.retain(|host, _| !has_plugin.contains(host));
+        // The first line of all may be of a host that a plugin serves.
+        let Some(first) = said.hosts.values().map(|(_, first)| *first).min() else {
+            continue;
+        };
+        said.first = first;
         match &mut left {
-            _ if said.hosts.is_empty() => {}
             Some((_, known)) => known.hosts.extend(said.hosts),
             None => left = Some((fact, said)),
         }
