@@ -1,8 +1,8 @@
 //! Steps that wait for the calls of all ranks, where these are in several logs.
 //!
 //! Logs are read one after another, and they grow so. Steps wait until nothing more comes, a second at most. Of logs that
-//! were there before the watch began, or that are copied into its folder, whole steps are read from one log before the
-//! next: once all are read, the count of nccl-ops gives each step the calls of all ranks.
+//! were there before the watch began, that are copied, or whose writers keep much text back, several steps are read from
+//! one log before the next: once all are read, the count of nccl-ops gives each step the calls of all ranks.
 
 use super::calls::{CallsByOp, OpCallTotals};
 use super::{JobWatch, WatchEvent};
@@ -19,6 +19,23 @@ use crate::stages::watch::limits::{
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+
+/// What one reading of all inputs has brought.
+#[derive(Debug, Default)]
+pub(super) struct WatchRound {
+    /// Any input has grown.
+    pub(super) has_grown: bool,
+    pub(super) events: Vec<WatchEvent>,
+    /// One input has several new steps: the calls of the other inputs are of them all.
+    has_burst: bool,
+}
+
+impl WatchRound {
+    pub(super) fn add_input_events(&mut self, events: Vec<WatchEvent>) {
+        self.has_burst |= events.iter().filter(is_step).nth(1).is_some();
+        self.events.extend(events);
+    }
+}
 
 /// Events that wait until all logs are read to their ends.
 #[derive(Debug, Default)]
@@ -50,9 +67,10 @@ impl Backlog {
         }
     }
 
-    /// Notes whether a round had nothing, or new files. Returns true where events wait no more.
+    /// Notes whether a round had nothing, or new files. Returns true where events wait no more. What was there before
+    /// the watch is read once its end was reached, even if the job writes on.
     pub(super) fn is_complete(&mut self, is_quiet: bool, has_new: bool, now: Instant) -> bool {
-        if has_new || !is_quiet && !self.recounts {
+        if has_new || !is_quiet && self.ends.is_some() {
             self.quiet = None;
         } else if is_quiet {
             self.quiet.get_or_insert(now);
@@ -61,28 +79,20 @@ impl Backlog {
         self.is_open && (is_quiet || self.ends.is_some_and(|ends| now >= ends))
     }
 
-    /// Holds the events of a round, or gives them back. Steps of a job with several logs wait (`are_many`). Logs that came
-    /// with several steps (`has_copies`) were not written while they were watched; to count all logs again must not
+    /// Holds the events of a round from the first step on, or gives them back. To count all logs again must not
     /// cost much.
-    pub(super) fn pass_events(
-        &mut self,
-        mut events: Vec<WatchEvent>,
-        are_many: bool,
-        has_copies: bool,
-        now: Instant,
-    ) -> Vec<WatchEvent> {
-        let steps = events.iter().filter(is_step).count();
-        if are_many && steps > 0 && !self.is_open {
+    pub(super) fn hold_steps(&mut self, mut round: WatchRound, now: Instant) -> Vec<WatchEvent> {
+        if !self.is_open && round.events.iter().any(|event| is_step(&event)) {
             (self.is_open, self.quiet, self.ends) = (true, None, Some(now + MAX_STEP_WAIT));
         }
         let is_cheap = |(at, took)| now - at >= took * MIN_COUNT_PAUSE_FACTOR;
-        if has_copies && steps > 1 && !self.recounts && self.counted.is_none_or(is_cheap) {
+        if round.has_burst && !self.recounts && self.counted.is_none_or(is_cheap) {
             (self.recounts, self.ends) = (true, Some(now + MAX_BURST_WAIT));
         }
         if self.is_open {
-            self.events.append(&mut events);
+            self.events.append(&mut round.events);
         }
-        events
+        round.events
     }
 
     /// The held events, each step with the calls of all ranks. If `paths` cannot be counted, steps keep the
@@ -101,13 +111,14 @@ impl Backlog {
             return events;
         }
         let paths = paths();
-        if let Some(mut counted) = count_calls_by_step(paths, read) {
+        if let Some(counted) = count_calls_by_step(paths, read) {
             for event in &mut events {
                 if let WatchEvent::Step(ended) = event {
-                    ended.calls = counted.remove(&ended.step.key()).unwrap_or_default();
+                    let own = counted.get(&ended.step.key());
+                    ended.calls = own.cloned().unwrap_or_default();
                 }
             }
-            watch.restart_step_count();
+            watch.restart_step_count(&counted);
         }
         self.counted = Some((Instant::now(), began.elapsed()));
         events

@@ -73,6 +73,18 @@ impl CallsByOp {
         }
     }
 
+    /// Takes away the calls of `other`, as far as they are there.
+    pub(super) fn subtract_calls(&mut self, other: &CallsByOp) {
+        for (op, made) in &other.0 {
+            if let Some(own) = self.0.get_mut(op) {
+                own.calls = own.calls.saturating_sub(made.calls);
+                own.bytes = own.bytes.saturating_sub(made.bytes);
+                own.unsized_calls = own.unsized_calls.saturating_sub(made.unsized_calls);
+            }
+        }
+        self.0.retain(|_, own| own.calls > 0);
+    }
+
     /// The share `at` of `parts` that are as equal as they can be.
     pub(super) fn share(&self, at: u64, parts: u64) -> CallsByOp {
         let mut own = CallsByOp::default();

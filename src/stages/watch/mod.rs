@@ -26,7 +26,7 @@ pub use pace::JobPace;
 pub use ranks::{CollectiveCounts, WatchedComm};
 
 use crate::count::calls::Options as Read;
-use crate::log::timeline;
+use crate::log::timeline::{self, StepKey};
 use crate::members::comm_id::CommId;
 use crate::source::AppendedBytes;
 use crate::stages::check::warn::known_warns::look_up_warn;
@@ -260,9 +260,14 @@ impl<'o> JobWatch<'o> {
         Some(WatchEvent::Warned(text, means))
     }
 
-    /// Drops the calls since the last step line: they are of logs that were read one after another.
-    pub(super) fn restart_step_count(&mut self) {
-        self.since = CallsByOp::default();
+    /// The calls since the last step line, where the steps have the calls of `counted`: all others.
+    pub(super) fn restart_step_count(&mut self, counted: &BTreeMap<StepKey, CallsByOp>) {
+        self.since = self.all.clone();
+        for (step, calls) in counted {
+            if Some((step.segment, step.step)) <= self.last {
+                self.since.subtract_calls(calls);
+            }
+        }
     }
 
     /// True once for each stall: no call and no step line have come for longer than is expected.

@@ -1,7 +1,7 @@
 //! The run of a watch: reads inputs as they grow, reports events, and checks the log at a stall and at the
 //! end.
 
-use super::backlog::Backlog;
+use super::backlog::{Backlog, WatchRound};
 use super::labels::LabelWorker;
 use super::spool::WatchSpool;
 use super::{JobWatch, WatchEvent, processes};
@@ -111,17 +111,16 @@ impl OutlivingListener<'_> {
         })
     }
 
-    /// Reads what each input has grown by, once. Returns whether any has, and the events, with the calls of
-    /// their own log.
+    /// Reads what each input has grown by, once. The events have the calls of their own log.
     fn read_round(
         &mut self,
         follow: &mut GrowingFiles,
         watch: &mut JobWatch<'_>,
         log: &mut WatchedLogs,
-    ) -> Result<(bool, Vec<WatchEvent>)> {
-        let mut events = Vec::new();
-        let any = follow.read_growth(|grown| {
-            events.extend(watch.read_growth(&grown, Instant::now()));
+    ) -> Result<WatchRound> {
+        let mut round = WatchRound::default();
+        round.has_grown = follow.read_growth(|grown| {
+            round.add_input_events(watch.read_growth(&grown, Instant::now()));
             if grown.is_pipe
                 && let Err(failure) = log.keep_growth(&grown, watch)
             {
@@ -129,7 +128,7 @@ impl OutlivingListener<'_> {
             }
             Ok(())
         })?;
-        Ok((any, events))
+        Ok(round)
     }
 
     fn tell_events(&mut self, events: &[WatchEvent]) -> Result<()> {
@@ -220,12 +219,12 @@ pub fn run_watch(
     let mut backlog = Backlog::new(follow.files().nth(1).is_some() && !follow.has_pipe());
     loop {
         let inputs = watch.count_inputs();
-        let (any, events) = listener.read_round(follow, &mut watch, &mut log)?;
-        let (known, now) = (watch.count_inputs(), Instant::now());
-        // A file may still be empty.
-        let are_many = follow.files().nth(1).is_some() && !follow.has_pipe();
-        let has_copies = are_many && known > inputs.max(1);
-        let mut events = backlog.pass_events(events, are_many, has_copies, now);
+        let round = listener.read_round(follow, &mut watch, &mut log)?;
+        let (any, now) = (round.has_grown, Instant::now());
+        let mut events = match follow.is_of_several_files() && !follow.has_pipe() {
+            true => backlog.hold_steps(round, now),
+            false => round.events,
+        };
         if !backlog.is_open {
             watch.finish_round(&mut events);
         }

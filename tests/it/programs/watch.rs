@@ -274,6 +274,49 @@ fn who_is_behind_is_reported_once_nothing_moves() {
     }
 }
 
+/// Buffered writers and network file systems show several steps of each rank's log at once, cut anywhere.
+#[test]
+fn steps_that_come_in_blocks_have_the_calls_of_all_ranks() {
+    let work = Work::new();
+    let made = ["--ranks", "4", "--steps", "9", "--layout", "per-rank"];
+    run_in(
+        work.dir(),
+        "nccl-synth",
+        &[&made[..], &["-o", "job"]].concat(),
+    );
+    let all = run_in(work.dir(), "nccl-ops", &["job", "--by", "step"]).text();
+    let mut true_calls = std::collections::BTreeMap::new();
+    for row in all.lines().skip(1) {
+        let cells: Vec<&str> = row.split(',').collect();
+        *true_calls.entry(cells[0].to_owned()).or_default() += cells[2].parse::<u64>().unwrap();
+    }
+    let folder = work.dir().join("live");
+    std::fs::create_dir(&folder).unwrap();
+    let mut ranks = Vec::new();
+    for log in std::fs::read_dir(work.dir().join("job")).unwrap() {
+        let log = log.unwrap();
+        let live = std::fs::File::create(folder.join(log.file_name())).unwrap();
+        ranks.push((std::fs::read(log.path()).unwrap(), live));
+    }
+    let mut watching = Watching::start(&["--stall", "60s", arg(&folder)], Stdio::null());
+    // Blocks of about three steps, which end in the middle of a step.
+    for (block, step) in [(0..40, 2), (40..70, 5), (70..100, 8)] {
+        for (text, live) in &mut ranks {
+            let end_of = |tenth: usize| (text.len() * tenth).div_ceil(100);
+            live.write_all(&text[end_of(block.start)..end_of(block.end)])
+                .unwrap();
+        }
+        for step in step - 2..=step {
+            let row = watching.line("step ");
+            let calls = true_calls[&step.to_string()];
+            assert!(row.starts_with(&format!("step {step} ")), "{row}");
+            assert!(row.contains(&format!(" {calls} calls ")), "{row}: {calls}");
+        }
+    }
+    watching.child.kill().unwrap();
+    watching.rest();
+}
+
 #[test]
 fn a_job_that_only_pauses_is_left_in_peace() {
     let work = Work::new();

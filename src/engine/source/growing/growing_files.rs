@@ -264,6 +264,11 @@ impl GrowingFiles {
         self.inputs.iter().any(is_pipe)
     }
 
+    /// Returns true for several files, and for a folder: more may come.
+    pub fn is_of_several_files(&self) -> bool {
+        self.files().nth(1).is_some() || self.paths.iter().any(|path| path.is_dir())
+    }
+
     /// Returns the files that were found so far.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         self.inputs.iter().filter_map(|input| match input {
