@@ -7,7 +7,9 @@ use nccl_pipe::formats::open;
 use nccl_pipe::output::render::look::DrawStyle;
 use nccl_pipe::output::render::wrap::WrapWriter;
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{ByteSize, InputArgs, ProgramRun, StepArgs, StepLineArgs};
+use nccl_pipe::program::cli::{
+    ByteSize, FilterArgs, InputArgs, ProgramRun, StepArgs, StepLineArgs,
+};
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::program::on_stall;
 use nccl_pipe::program::output_file;
@@ -37,15 +39,17 @@ use std::time::{Duration, Instant};
 /// Follows NCCL debug logs that are being written, as tail -F does: files, the files of a folder,
 /// or a pipe. On a terminal it shows a page that renews itself: step times, calls by operation,
 /// communicators and which of their ranks are behind, new kinds of WARN, and the findings at a
-/// stall; q leaves it. Elsewhere, and with --plain, it writes a line as each step line comes: the
-/// step, its time and TFLOP/s as the trainer prints them, and the calls and bytes of all ranks since
-/// the step line before; a
-/// line for each new kind of WARN, with its meaning.
+/// stall; q leaves it. Elsewhere, and with --plain, it writes a line for each step once its step line
+/// and the calls of all ranks have come: the step, its time and TFLOP/s as the trainer prints them, and
+/// its calls and bytes; a line for each new kind of WARN, with its meaning.
 ///
 /// When no call and no step line have come for --stall, it checks the log up to there and
 /// writes the findings of nccl-check: the ranks that the others wait for, and their last calls. While the
 /// job moves, it is normal that some ranks are behind others. A log that did not grow since nccl-watch began
 /// may be that of a job that is over: what it shows then is a condition. A pipe that ends is checked, too.
+///
+/// A filter (--op, --rank, --comm, --host, --where) chooses the calls that steps have, and the findings that
+/// are shown. All calls are watched and judged.
 ///
 /// A pipe is kept in a temporary file, to be checked, up to --keep. For a long job name the log's
 /// file instead.
@@ -59,6 +63,8 @@ pub(crate) struct Cli {
     input: InputArgs,
     #[command(flatten)]
     lines: StepLineArgs,
+    #[command(flatten)]
+    filter: FilterArgs,
     /// Ask the job itself, through NCCL's RAS (NCCL 2.24 or later), instead of following a log: at this address, by
     /// default localhost:28028
     ///
@@ -113,8 +119,9 @@ pub(crate) struct Cli {
     /// Write lines on a terminal, too, instead of a page that renews itself
     #[arg(long, help_heading = "Output")]
     plain: bool,
-    /// Keep a file of metrics for Prometheus (textfile collector): steps, step time, calls and bytes
-    /// by operation, warnings, seconds since the last call, findings
+    /// Keep a file of metrics for Prometheus (textfile collector)
+    ///
+    /// Steps, step time, calls and bytes by operation, warnings, seconds since the last call, findings
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     metrics: Option<PathBuf>,
 }
@@ -151,30 +158,7 @@ pub(crate) fn main() -> ExitCode {
         // A write beyond `ulimit -f` fails then, instead of ending this program and the job behind its pipe.
         signal_hook::flag::register(SIGXFSZ, Arc::default())?;
         let mut follow = GrowingFiles::new(&cli.input.files, cli.input.patterns())?;
-        for path in cli
-            .input
-            .files
-            .iter()
-            .filter(|path| path.as_os_str() != "-")
-        {
-            if path.is_file() {
-                match open::require_log(path, set.options.source) {
-                    // The job behind a pipe would die of an end here.
-                    Err(e) if follow.has_pipe() => set.report.warn(&e.to_string()),
-                    known => known?,
-                }
-            } else if !path.exists() {
-                let path = path.clone();
-                if path.to_string_lossy().contains("://") {
-                    let cause = io::ErrorKind::NotFound.into();
-                    return Err(Error::Input { path, cause }.into());
-                }
-                let name = path.display();
-                set.report.note(&format!(
-                    "{name} does not exist yet: it is read when it appears"
-                ));
-            }
-        }
+        require_logs(&cli.input.files, &follow, &set)?;
         let has_page = !cli.plain && io::stdout().is_terminal();
         let page = has_page.then(|| WatchScreen::new(&cli.input.files, follow.has_pipe()));
         let page = match page.transpose() {
@@ -204,8 +188,9 @@ pub(crate) fn main() -> ExitCode {
             exit_on_stall: cli.exit_on_stall,
             keep: cli.keep.bytes(),
             labels: teller.page.is_some(),
+            filter: cli.filter.build_filter()?,
         };
-        let ended = run_watch(&mut follow, &set.options, options, &mut teller)?;
+        let ended = run_watch(&mut follow, &set.options, &options, &mut teller)?;
         for mut child in teller.children {
             child.wait()?;
         }
@@ -224,6 +209,9 @@ fn watch_ras_of_job(cli: Cli, address: &str) -> anyhow::Result<Exit> {
     if cli.metrics.is_some() {
         bail!("--metrics counts calls and steps of a log: --ras has none");
     }
+    if !cli.filter.build_filter()?.is_empty() {
+        bail!("a filter chooses calls of a log: --ras has none");
+    }
     let steps: StepArgs = cli.lines.into();
     let (set, _) = ProgramRun::new_with_sides("nccl-watch", &cli.input, &steps, &[])?;
     set.bar.finish();
@@ -241,6 +229,29 @@ fn watch_ras_of_job(cli: Cli, address: &str) -> anyhow::Result<Exit> {
         WatchEnd::Over(false) | WatchEnd::Left => Exit::Clean,
         WatchEnd::Over(true) | WatchEnd::Stalled => Exit::Found,
     })
+}
+
+/// Notes which of `paths` are not there yet, and refuses files that are no logs.
+fn require_logs(paths: &[PathBuf], follow: &GrowingFiles, set: &ProgramRun) -> anyhow::Result<()> {
+    for path in paths.iter().filter(|path| path.as_os_str() != "-") {
+        if path.is_file() {
+            match open::require_log(path, set.options.source) {
+                // The job behind a pipe would die of an end here.
+                Err(e) if follow.has_pipe() => set.report.warn(&e.to_string()),
+                known => known?,
+            }
+        } else if !path.exists() {
+            if path.to_string_lossy().contains("://") {
+                let (path, cause) = (path.clone(), io::ErrorKind::NotFound.into());
+                return Err(Error::Input { path, cause }.into());
+            }
+            let name = path.display();
+            set.report.note(&format!(
+                "{name} does not exist yet: it is read when it appears"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// How often metrics are written while nothing moves.

@@ -13,14 +13,17 @@ pub enum LiveBatch<T> {
 
 /// A receiver of rows before the input ends.
 pub struct LiveRows<'e, T> {
-    sink: &'e mut (dyn FnMut(LiveBatch<T>) -> Result<()> + Send),
+    sink: Box<dyn FnMut(LiveBatch<T>) -> Result<()> + Send + 'e>,
     keeps: bool,
 }
 
 impl<'e, T> LiveRows<'e, T> {
     /// Gives rows to `sink`.
-    pub fn new(sink: &'e mut (dyn FnMut(LiveBatch<T>) -> Result<()> + Send)) -> LiveRows<'e, T> {
-        LiveRows { sink, keeps: false }
+    pub fn new(sink: impl FnMut(LiveBatch<T>) -> Result<()> + Send + 'e) -> LiveRows<'e, T> {
+        LiveRows {
+            sink: Box::new(sink),
+            keeps: false,
+        }
     }
 
     /// Gives rows to `sink`; all rows must come again when the input has ended.

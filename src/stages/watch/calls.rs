@@ -1,4 +1,4 @@
-//! Calls between two marks by operation, calls by member, and NCCL's warnings.
+//! Calls by operation, calls by member, and NCCL's warnings.
 
 use crate::calls::same::StreamKind;
 use crate::grammar::coll::Coll;
@@ -41,20 +41,6 @@ impl OpCallTotals {
     }
 }
 
-impl OpCallTotals {
-    /// The share `at` of `parts` that differ by one call at most.
-    fn share(self, at: u64, parts: u64) -> OpCallTotals {
-        let until = |sum: u128, part| sum.saturating_mul(u128::from(part)) / u128::from(parts);
-        let own = |sum: u128| until(sum, at + 1) - until(sum, at);
-        let count = |sum: u64| own(sum.into()) as u64;
-        OpCallTotals {
-            calls: count(self.calls),
-            bytes: own(self.bytes),
-            unsized_calls: count(self.unsized_calls),
-        }
-    }
-}
-
 /// Calls by operation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CallsByOp(BTreeMap<Box<[u8]>, OpCallTotals>);
@@ -73,27 +59,6 @@ impl CallsByOp {
         }
     }
 
-    /// Takes away the calls of `other`, as far as they are there.
-    pub(super) fn subtract_calls(&mut self, other: &CallsByOp) {
-        for (op, made) in &other.0 {
-            if let Some(own) = self.0.get_mut(op) {
-                own.calls = own.calls.saturating_sub(made.calls);
-                own.bytes = own.bytes.saturating_sub(made.bytes);
-                own.unsized_calls = own.unsized_calls.saturating_sub(made.unsized_calls);
-            }
-        }
-        self.0.retain(|_, own| own.calls > 0);
-    }
-
-    /// The share `at` of `parts` that are as equal as they can be.
-    pub(super) fn share(&self, at: u64, parts: u64) -> CallsByOp {
-        let mut own = CallsByOp::default();
-        for (op, made) in &self.0 {
-            own.add_totals(op, made.share(at, parts));
-        }
-        own
-    }
-
     /// Returns the totals of all operations.
     pub fn total(&self) -> OpCallTotals {
         let mut all = OpCallTotals::default();
@@ -108,10 +73,9 @@ impl CallsByOp {
 }
 
 /// The calls and warnings of a piece of a log.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct WatchChunk {
-    /// Calls before the first mark, between the first and the second, and so on.
-    pub(super) gaps: Vec<CallsByOp>,
+    pub(super) calls: CallsByOp,
     /// Texts of WARN lines.
     pub(super) warned: Vec<Vec<u8>>,
     /// Calls by member.
@@ -129,16 +93,6 @@ pub(super) struct WatchedMemberCalls {
     pub(super) received: u64,
 }
 
-impl Default for WatchChunk {
-    fn default() -> WatchChunk {
-        WatchChunk {
-            gaps: vec![CallsByOp::default()],
-            warned: Vec::new(),
-            by_member: Vec::new(),
-        }
-    }
-}
-
 impl LogVisitor for WatchChunk {
     const MESSAGES: bool = true;
 
@@ -149,9 +103,8 @@ impl LogVisitor for WatchChunk {
     }
 
     fn call(&mut self, call: &LogCall<'_>) {
-        if let Some(gap) = self.gaps.last_mut() {
-            gap.add_totals(call.coll.op, OpCallTotals::of_call(&call.coll));
-        }
+        let made = OpCallTotals::of_call(&call.coll);
+        self.calls.add_totals(call.coll.op, made);
         let member = call.member as usize;
         if self.by_member.len() <= member {
             self.by_member
@@ -166,9 +119,7 @@ impl LogVisitor for WatchChunk {
         }
     }
 
-    fn mark(&mut self) {
-        self.gaps.push(CallsByOp::default());
-    }
+    fn mark(&mut self) {}
 
     fn slot(&mut self) {}
 

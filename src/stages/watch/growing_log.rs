@@ -1,7 +1,7 @@
 //! A growing log: whole lines are walked as they come.
 
 use super::calls::{CallsByOp, WatchChunk, WatchedMemberCalls};
-use crate::log::timeline::{self, StepTimeline, TrainStep};
+use crate::log::timeline::{self, TrainStep};
 use crate::log::walk;
 use crate::log::{LogState, Options};
 use crate::members::{CommIdentity, MergedMembers, MergedNumbers, SpeakerProcess};
@@ -9,28 +9,13 @@ use crate::source::CutPlace;
 use crate::stages::watch::limits::{MARKS_KEPT, MAX_WAITING_LINE_BYTES};
 use memchr::{memchr, memrchr};
 
-/// A step's line has come.
-#[derive(Debug, Clone, PartialEq)]
-pub struct StepEvent {
-    /// The step.
-    pub step: TrainStep,
-    /// What was called since the step line before.
-    pub calls: CallsByOp,
-}
-
-impl StepEvent {
-    /// Segment and step.
-    pub(super) fn number(&self) -> (u32, u64) {
-        (self.step.segment, self.step.step)
-    }
-}
-
 /// The contents of new lines.
 #[derive(Debug, Default)]
 pub(super) struct GrowthNews {
-    /// Steps that have ended, in order, each with the calls of this log before its line.
-    pub(super) ended: Vec<StepEvent>,
-    /// Calls after the last of them.
+    /// The lines.
+    pub(super) text: Vec<u8>,
+    /// Steps that have ended, in order.
+    pub(super) ended: Vec<TrainStep>,
     pub(super) calls: CallsByOp,
     /// Texts of WARN lines.
     pub(super) warned: Vec<Vec<u8>>,
@@ -116,35 +101,35 @@ impl GrowingLog {
         };
         let rest = self.rest.split_off(end);
         let piece = std::mem::replace(&mut self.rest, rest);
-        self.walk_piece(&piece, options)
+        self.walk_piece(piece, options)
     }
 
     /// Reads a last line without an end.
     pub(super) fn read_last_line(&mut self, options: GrowthOptions<'_>) -> GrowthNews {
         let piece = std::mem::take(&mut self.rest);
-        self.walk_piece(&piece, options)
+        self.walk_piece(piece, options)
     }
 
-    fn walk_piece(&mut self, piece: &[u8], options: GrowthOptions<'_>) -> GrowthNews {
+    fn walk_piece(&mut self, piece: Vec<u8>, options: GrowthOptions<'_>) -> GrowthNews {
         let place = walk::ChunkPlace {
             offset: self.offset,
             is_quiet: !self.is_loud,
         };
         let scanned = walk::walk_bytes(
-            piece,
+            &piece,
             place,
             &options.log.recogniser,
             true,
             WatchChunk::default(),
         );
-        let inits = copy_lines(piece, self.offset, &scanned.init_lines);
+        let inits = copy_lines(&piece, self.offset, &scanned.init_lines);
         self.offset += piece.len() as u64;
-        self.is_loud = walk::classify_cut(piece, !self.is_loud) != CutPlace::Quiet;
+        self.is_loud = walk::classify_cut(&piece, !self.is_loud) != CutPlace::Quiet;
         let mut to = MergedNumbers::default();
         let before = self.log.account.calls;
         let part = self.log.add_chunk(scanned, &mut self.merged, &mut to);
         let WatchChunk {
-            gaps,
+            calls,
             warned,
             by_member,
         } = part.visit;
@@ -164,28 +149,22 @@ impl GrowingLog {
         let by_member = each.map(news_of_member).collect();
         self.log.init_lines.clear();
         let mut news = GrowthNews {
+            text: piece,
             dropped: std::mem::take(&mut self.dropped),
+            calls,
             warned,
             by_member,
             inits,
             has_calls: self.log.account.calls > before,
             ..GrowthNews::default()
         };
-        if gaps.len() == 1 {
-            gaps.iter().for_each(|calls| news.calls.add_calls(calls));
+        if self.log.marks.len() == self.reported_marks {
             return news;
         }
         let timeline = timeline::resolve_timeline(&self.log.marks, &[], options.steps);
-        let first = self.reported_marks;
-        for (at, calls) in gaps.iter().enumerate() {
-            news.calls.add_calls(calls);
-            if let Some(step) = step_of_mark(&timeline, first + at) {
-                news.ended.push(StepEvent {
-                    step: step.clone(),
-                    calls: std::mem::take(&mut news.calls),
-                });
-            }
-        }
+        let steps = timeline.steps.remaining();
+        let first = steps.partition_point(|step| step.mark < self.reported_marks);
+        news.ended = steps[first..].to_vec();
         self.reported_marks = self.log.marks.len();
         self.forget_marks();
         news
@@ -235,13 +214,6 @@ fn copy_lines(piece: &[u8], offset: u64, lines: &[(u64, u64)]) -> Vec<u8> {
     copy
 }
 
-/// Returns the step that begins with the mark `at`.
-fn step_of_mark(timeline: &StepTimeline, at: usize) -> Option<&TrainStep> {
-    let steps = timeline.steps.remaining();
-    let found = steps.binary_search_by_key(&at, |step| step.mark);
-    found.ok().map(|found| &steps[found])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -286,10 +258,7 @@ mod tests {
             .map(|piece| log.read_growth(piece, false, options));
         let mut all: Vec<GrowthNews> = grown.collect();
         all.push(log.read_last_line(options));
-        let calls = |news: &GrowthNews| {
-            let ended = news.ended.iter().map(|ended| ended.calls.total().calls);
-            ended.sum::<u64>() + news.calls.total().calls
-        };
+        let calls = |news: &GrowthNews| news.calls.total().calls;
         let steps = all.iter().map(|news| news.ended.len()).sum();
         (all.iter().map(calls).sum(), steps)
     }

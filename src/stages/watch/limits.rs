@@ -81,8 +81,11 @@ pub(super) const COPY_PAUSE: Duration = Duration::from_millis(100);
 /// its files grow.
 pub(super) const MAX_STEP_WAIT: Duration = Duration::from_secs(1);
 
-/// How long steps that came at once wait for the calls of all ranks, while files still grow: a copy of 64 takes a second.
-pub(super) const MAX_BURST_WAIT: Duration = Duration::from_secs(3);
+/// How long steps wait for the calls of all ranks while new files come: a copy of 64 takes a second.
+pub(super) const MAX_COPY_WAIT: Duration = Duration::from_secs(3);
 
-/// The logs are counted again after this many times the time that it took: a twentieth of a core.
-pub(super) const MIN_COUNT_PAUSE_FACTOR: u32 = 20;
+/// How often the calls of steps are counted where text of one log comes without a pause.
+pub(super) const BUSY_COUNT_INTERVAL: Duration = Duration::from_millis(40);
+
+/// Steps with calls whose lines were not taken for steps by the log's last lines alone.
+pub(super) const MAX_UNCLAIMED_STEPS: usize = 4096;

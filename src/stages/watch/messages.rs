@@ -26,7 +26,12 @@ pub fn format_event(event: &WatchEvent) -> String {
 }
 
 /// `step 12  0.412 s  153.2 TFLOP/s  96 calls  1.2 GB  AllGather 48, ReduceScatter 48`
-fn format_step(StepEvent { step, calls }: &StepEvent) -> String {
+fn format_step(ended: &StepEvent) -> String {
+    let StepEvent {
+        step,
+        calls,
+        left_out,
+    } = ended;
     let mut line = format!("step {}", step.step);
     if let Some(seconds) = step.time_s {
         let _ = write!(line, "  {seconds} s");
@@ -35,12 +40,11 @@ fn format_step(StepEvent { step, calls }: &StepEvent) -> String {
         let _ = write!(line, "  {tflops} TFLOP/s");
     }
     let all = calls.total();
-    let _ = write!(
-        line,
-        "  {}  {}",
-        count_phrase(all.calls, "call"),
-        format_bytes(all)
-    );
+    let made = match left_out {
+        0 => count_phrase(all.calls, "call"),
+        n => format!("{} of {}", all.calls, count_phrase(all.calls + n, "call")),
+    };
+    let _ = write!(line, "  {made}  {}", format_bytes(all));
     let each = calls.each_op().map(|(op, made)| {
         let op = escape_for_terminal(&String::from_utf8_lossy(op), false);
         format!("{op} {}", made.calls)

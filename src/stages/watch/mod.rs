@@ -1,10 +1,8 @@
 //! nccl-watch: a job while it runs. Reports each step as its line comes, and the findings of nccl-check
 //! when nothing moves any more.
 //!
-//! A step has the calls since the step line before, by position. Steps that were there before the watch
-//! began have the counts of nccl-ops (`backlog`).
+//! A step has the calls that nccl-ops gives it (`waiting_steps`).
 
-mod backlog;
 mod calls;
 mod growing_log;
 mod labels;
@@ -18,15 +16,17 @@ mod ranks;
 pub mod ras;
 pub mod run;
 mod spool;
+mod waiting_steps;
 
 pub use calls::{CallsByOp, OpCallTotals};
-pub use growing_log::StepEvent;
 pub use metrics::format_metrics;
 pub use pace::JobPace;
 pub use ranks::{CollectiveCounts, WatchedComm};
 
-use crate::count::calls::Options as Read;
-use crate::log::timeline::{self, StepKey};
+use crate::count::calls::{GrowingCounts, Options as Read};
+use crate::count::tally;
+use crate::grammar::values::ByteBasis;
+use crate::log::timeline::{self, TrainStep};
 use crate::members::comm_id::CommId;
 use crate::source::AppendedBytes;
 use crate::stages::check::warn::known_warns::look_up_warn;
@@ -49,6 +49,29 @@ pub enum WatchEvent {
     Dropped(u64),
 }
 
+/// A step's line has come.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepEvent {
+    /// The step.
+    pub step: TrainStep,
+    /// Its calls that pass the filter.
+    pub calls: CallsByOp,
+    /// How many calls do not.
+    pub left_out: u64,
+}
+
+/// How the calls of steps are counted.
+pub(crate) static STEP_TALLY: tally::Options = tally::Options {
+    sizing: tally::SizeKey::Count,
+    basis: ByteBasis::Api,
+    members: false,
+    datatypes: true,
+    steps: true,
+    exact: false,
+    durations: false,
+    served: false,
+};
+
 /// A job that is watched.
 pub struct JobWatch<'o> {
     read: &'o Read,
@@ -63,13 +86,8 @@ pub struct JobWatch<'o> {
     last: Option<(u32, u64)>,
     /// When the last step's line came.
     came: Option<Instant>,
-    /// Calls since that line.
-    since: CallsByOp,
-    /// Calls of this round in inputs without a new step line: most of them were written before the lines of the
-    /// others.
-    others: CallsByOp,
-    /// Calls of this round before a line that another input had first, by segment and step.
-    late: Vec<((u32, u64), CallsByOp)>,
+    /// The calls of steps.
+    counts: GrowingCounts<'o>,
     /// All calls.
     all: CallsByOp,
     /// Collectives by communicator and rank.
@@ -90,6 +108,16 @@ impl<'o> JobWatch<'o> {
     /// Begins a watch; `stall` is the user's time without a call or a step line after which the job has
     /// stopped.
     pub fn new(read: &'o Read, stall: Option<Duration>, now: Instant) -> JobWatch<'o> {
+        JobWatch::with_tally(read, &STEP_TALLY, stall, now)
+    }
+
+    /// [`JobWatch::new`], with the calls of steps counted as a filter needs it.
+    pub(crate) fn with_tally(
+        read: &'o Read,
+        tally: &'o tally::Options,
+        stall: Option<Duration>,
+        now: Instant,
+    ) -> JobWatch<'o> {
         JobWatch {
             read,
             // A line's values belong to its own step, even if the line lags behind the calls.
@@ -102,9 +130,7 @@ impl<'o> JobWatch<'o> {
             logs: Vec::new(),
             last: None,
             came: None,
-            since: CallsByOp::default(),
-            others: CallsByOp::default(),
-            late: Vec::new(),
+            counts: GrowingCounts::new(read, tally),
             all: CallsByOp::default(),
             ranks: CollectiveCounts::default(),
             known: KnownComms::new(),
@@ -147,28 +173,6 @@ impl<'o> JobWatch<'o> {
         self.take_news(news, now)
     }
 
-    /// Ends a round in which each input was read once. `events` are its events; its steps share the calls of inputs
-    /// that have no line to divide them.
-    pub fn finish_round(&mut self, events: &mut [WatchEvent]) {
-        let steps = events.iter_mut().filter_map(|event| match event {
-            WatchEvent::Step(ended) => Some(ended),
-            _ => None,
-        });
-        let mut steps: Vec<&mut StepEvent> = steps.collect();
-        for (number, calls) in std::mem::take(&mut self.late) {
-            let own = steps.iter_mut().find(|of| of.number() == number);
-            own.map_or(&mut self.since, |of| &mut of.calls)
-                .add_calls(&calls);
-        }
-        let others = std::mem::take(&mut self.others);
-        match steps.len() as u64 {
-            0 => self.since.add_calls(&others),
-            parts => (0..)
-                .zip(steps)
-                .for_each(|(at, step)| step.calls.add_calls(&others.share(at, parts))),
-        }
-    }
-
     /// Reads the last lines of the inputs, which have no line end.
     pub fn read_last_lines(&mut self, now: Instant) -> Vec<WatchEvent> {
         let options = GrowthOptions {
@@ -181,9 +185,7 @@ impl<'o> JobWatch<'o> {
             .map(|log| log.read_last_line(options))
             .collect();
         let events = news.into_iter().map(|news| self.take_news(news, now));
-        let mut events = events.collect::<Vec<_>>().concat();
-        self.finish_round(&mut events);
-        events
+        events.collect::<Vec<_>>().concat()
     }
 
     fn take_news(&mut self, news: GrowthNews, now: Instant) -> Vec<WatchEvent> {
@@ -195,7 +197,7 @@ impl<'o> JobWatch<'o> {
         // While a job is set up, any line shows that it moves. Lines after a stall may be the launcher's.
         let is_set_up = self.all.total().calls == 0 && self.steps == 0 && !self.pace.is_stalled();
         // Each rank may print a step's line, and the rest of an old one may come late.
-        let is_new = |ended: &StepEvent| self.last.is_none_or(|last| ended.number() > last);
+        let is_new = |ended: &TrainStep| self.last.is_none_or(|last| number_of_step(ended) > last);
         let moves = news.has_calls || news.ended.iter().any(is_new);
         if moves {
             self.pace.note_first_call();
@@ -212,34 +214,28 @@ impl<'o> JobWatch<'o> {
         for text in news.warned {
             events.extend(self.count_warning(text));
         }
-        let has_line = !news.ended.is_empty();
-        for ended in news.ended {
-            self.all.add_calls(&ended.calls);
+        self.counts.add_text(&news.text);
+        for step in news.ended {
+            let number = number_of_step(&step);
             // If each rank prints the line, the first counts.
-            if self.last.is_some_and(|last| ended.number() <= last) {
-                self.late.push((ended.number(), ended.calls));
+            if self.last.is_some_and(|last| number <= last) {
                 continue;
             }
-            self.since.add_calls(&ended.calls);
-            self.last = Some(ended.number());
+            self.last = Some(number);
             self.steps += 1;
             let came = self.came.replace(now);
             let by_clock = || came.map(|came| now.saturating_duration_since(came).as_secs_f64());
             // A line of several steps gives the time of one step.
-            let seconds = ended.step.time_s.map(|s| s * ended.step.steps as f64);
+            let seconds = step.time_s.map(|s| s * step.steps as f64);
             if let Some(seconds) = seconds.or_else(by_clock) {
                 self.pace.add_step_time(seconds);
             }
             events.push(WatchEvent::Step(StepEvent {
-                step: ended.step,
-                calls: std::mem::take(&mut self.since),
+                step,
+                calls: CallsByOp::default(),
+                left_out: 0,
             }));
         }
-        let undivided = match has_line {
-            true => &mut self.since,
-            false => &mut self.others,
-        };
-        undivided.add_calls(&news.calls);
         self.all.add_calls(&news.calls);
         events
     }
@@ -258,16 +254,6 @@ impl<'o> JobWatch<'o> {
         self.warned.insert(kind.to_vec(), 1);
         let means = known.map(|known| known.means);
         Some(WatchEvent::Warned(text, means))
-    }
-
-    /// The calls since the last step line, where the steps have the calls of `counted`: all others.
-    pub(super) fn restart_step_count(&mut self, counted: &BTreeMap<StepKey, CallsByOp>) {
-        self.since = self.all.clone();
-        for (step, calls) in counted {
-            if Some((step.segment, step.step)) <= self.last {
-                self.since.subtract_calls(calls);
-            }
-        }
     }
 
     /// True once for each stall: no call and no step line have come for longer than is expected.
@@ -327,6 +313,11 @@ impl<'o> JobWatch<'o> {
     pub fn warning_counts(&self) -> impl Iterator<Item = u64> {
         self.warned.values().copied()
     }
+}
+
+/// Segment and step.
+fn number_of_step(step: &TrainStep) -> (u32, u64) {
+    (step.segment, step.step)
 }
 
 #[cfg(test)]

@@ -1,12 +1,16 @@
 //! The run of a watch: reads inputs as they grow, reports events, and checks the log at a stall and at the
 //! end.
 
-use super::backlog::{Backlog, WatchRound};
+use super::STEP_TALLY;
 use super::labels::LabelWorker;
 use super::spool::WatchSpool;
+use super::waiting_steps::{InputNews, WaitingSteps};
 use super::{JobWatch, WatchEvent, processes};
 use crate::count::calls::Options as Read;
+use crate::count::filtered::CountFilter;
 use crate::error::{Error, Result, without_temporary_path};
+use crate::filter::CallFilter;
+use crate::log::placement::SettleRule;
 use crate::report::Report;
 use crate::report::progress::ByteProgressBar;
 use crate::source::{AppendedBytes, GrowingFiles, InputName};
@@ -16,9 +20,11 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// When a run ends, and what counts as a stall.
-#[derive(Debug, Clone, Copy, Default)]
+/// When a run ends, when a job has stalled, and which calls and findings are shown.
+#[derive(Debug, Clone, Default)]
 pub struct Options {
+    /// The calls that steps have, and the findings that are shown. All calls are watched and judged.
+    pub filter: CallFilter,
     /// The time without a call or a step line after which the job has stopped; by default ten usual steps,
     /// and at least a minute.
     pub stall: Option<Duration>,
@@ -111,16 +117,16 @@ impl OutlivingListener<'_> {
         })
     }
 
-    /// Reads what each input has grown by, once. The events have the calls of their own log.
+    /// Reads what each input has grown by, once. Returns whether any has, and the events.
     fn read_round(
         &mut self,
         follow: &mut GrowingFiles,
         watch: &mut JobWatch<'_>,
-        log: &mut WatchedLogs,
-    ) -> Result<WatchRound> {
-        let mut round = WatchRound::default();
-        round.has_grown = follow.read_growth(|grown| {
-            round.add_input_events(watch.read_growth(&grown, Instant::now()));
+        log: &mut WatchedLogs<'_>,
+    ) -> Result<(bool, Vec<WatchEvent>)> {
+        let mut events = Vec::new();
+        let any = follow.read_growth(|grown| {
+            events.extend(watch.read_growth(&grown, Instant::now()));
             if grown.is_pipe
                 && let Err(failure) = log.keep_growth(&grown, watch)
             {
@@ -128,7 +134,7 @@ impl OutlivingListener<'_> {
             }
             Ok(())
         })?;
-        Ok(round)
+        Ok((any, events))
     }
 
     fn tell_events(&mut self, events: &[WatchEvent]) -> Result<()> {
@@ -149,7 +155,7 @@ impl OutlivingListener<'_> {
     /// is a condition.
     fn check_stall(
         &mut self,
-        log: &WatchedLogs,
+        log: &WatchedLogs<'_>,
         follow: &GrowingFiles,
         watch: &JobWatch<'_>,
     ) -> Result<(CheckSummary, Option<StallAt>)> {
@@ -179,7 +185,7 @@ impl OutlivingListener<'_> {
     /// Checks the logs; without them, nothing was judged.
     fn check_logs(
         &mut self,
-        log: &WatchedLogs,
+        log: &WatchedLogs<'_>,
         follow: &GrowingFiles,
         watch: &JobWatch<'_>,
         now: JobLiveness,
@@ -202,7 +208,7 @@ fn describe_no_stop(found: &CheckSummary) -> Option<String> {
 pub fn run_watch(
     follow: &mut GrowingFiles,
     read: &Read,
-    options: Options,
+    options: &Options,
     listener: &mut dyn WatchListener,
 ) -> Result<WatchEnd> {
     let mut listener = OutlivingListener {
@@ -210,35 +216,37 @@ pub fn run_watch(
         is_pipe: follow.has_pipe(),
         failed: None,
     };
-    let mut watch = JobWatch::new(read, options.stall, Instant::now());
-    let mut log = WatchedLogs::new(follow, options.keep);
+    let filter = CountFilter::new(&options.filter, &STEP_TALLY)?;
+    let mut watch = JobWatch::with_tally(read, filter.tally(), options.stall, Instant::now());
+    let mut log = WatchedLogs::new(follow, options);
     let size = |path: &Path| path.metadata().map_or(0, |file| file.len());
     watch.expect_backlog(follow.files().map(size).sum());
     let (mut found, mut labelling) = (None, LabelWorker::default());
     let mut last_stall: Option<StallAt> = None;
-    let mut backlog = Backlog::new(follow.files().nth(1).is_some() && !follow.has_pipe());
+    let has_pipe = follow.has_pipe();
+    let mut waiting = WaitingSteps::new();
     loop {
         let inputs = watch.count_inputs();
-        let round = listener.read_round(follow, &mut watch, &mut log)?;
-        let (any, now) = (round.has_grown, Instant::now());
-        let mut events = match follow.is_of_several_files() && !follow.has_pipe() {
-            true => backlog.hold_steps(round, now),
-            false => round.events,
+        let (any, events) = listener.read_round(follow, &mut watch, &mut log)?;
+        let has_files = watch.count_inputs() > inputs
+            || !any && waiting.is_open() && follow.find_new_files()?;
+        let now = Instant::now();
+        waiting.add_events(events, now);
+        let news = InputNews {
+            has_grown: any,
+            has_files,
+            is_of_several: follow.is_of_several_files() && !has_pipe,
         };
-        if !backlog.is_open {
-            watch.finish_round(&mut events);
+        if let Some(rule) = waiting.find_due_count(news, now) {
+            waiting.count_calls(&mut watch, &filter, rule);
         }
-        listener.tell_events(&events)?;
-        let has_new =
-            watch.count_inputs() > inputs || backlog.is_open && !any && follow.find_new_files()?;
-        if backlog.is_complete(!any, has_new, now) {
-            let events = backlog.take_complete(&mut watch, || log.log_paths(follow), read);
-            listener.tell_events(&events)?;
-        }
+        listener.tell_events(&waiting.take_ready(&watch, now))?;
         if !any && follow.is_over() {
             break;
         }
         if !any && watch.detect_stall(Instant::now()) {
+            waiting.count_calls(&mut watch, &filter, SettleRule::Lines);
+            listener.tell_events(&waiting.take_ready(&watch, now))?;
             listener.tell(|listener| listener.on_check(&watch))?;
             let (stalled, stall) = listener.check_stall(&log, follow, &watch)?;
             last_stall = stall;
@@ -261,18 +269,11 @@ pub fn run_watch(
             follow.wait_for_growth()?;
         }
     }
-    let events = watch.read_last_lines(Instant::now());
-    listener.tell_events(&events)?;
-    // A job that did not move again before its pipe ended is still stalled. One that is taken down may print the
-    // line of its last step then.
-    let is_still = |stall: StallAt| {
-        let is_silent = stall.has_error && stall.calls == watch.all.total().calls;
-        is_silent || watch.pace().is_stalled()
-    };
-    let now = match last_stall.is_some_and(is_still) {
-        true => JobLiveness::Stalled,
-        false => JobLiveness::Unknown,
-    };
+    let now = Instant::now();
+    waiting.add_events(watch.read_last_lines(now), now);
+    waiting.count_calls(&mut watch, &filter, SettleRule::Lines);
+    listener.tell_events(&waiting.take_ready(&watch, now))?;
+    let now = find_liveness_at_end(last_stall, &watch);
     let mut ended = listener.check_logs(&log, follow, &watch, now)?;
     if let (JobLiveness::Stalled, Some(stalled)) = (now, found) {
         processes::keep_process_findings(stalled, &mut ended.findings);
@@ -293,6 +294,19 @@ struct StallAt {
     has_error: bool,
 }
 
+/// A job that did not move again before its pipe ended is still stalled. One that is taken down may print the line of its
+/// last step then.
+fn find_liveness_at_end(last_stall: Option<StallAt>, watch: &JobWatch<'_>) -> JobLiveness {
+    let is_still = |stall: StallAt| {
+        let is_silent = stall.has_error && stall.calls == watch.all.total().calls;
+        is_silent || watch.pace().is_stalled()
+    };
+    match last_stall.is_some_and(is_still) {
+        true => JobLiveness::Stalled,
+        false => JobLiveness::Unknown,
+    }
+}
+
 fn is_error(finding: &Finding) -> bool {
     finding.severity == Severity::Error
 }
@@ -303,14 +317,17 @@ fn is_outside_end(finding: &Finding) -> bool {
 }
 
 /// The logs that are checked: the files, and a copy of the pipe's text.
-struct WatchedLogs {
+struct WatchedLogs<'o> {
     spool: Option<WatchSpool>,
+    /// Which findings are shown.
+    filter: &'o CallFilter,
 }
 
-impl WatchedLogs {
-    fn new(follow: &GrowingFiles, keep: u64) -> WatchedLogs {
-        let spool = follow.has_pipe().then(|| WatchSpool::new(keep));
-        WatchedLogs { spool }
+impl<'o> WatchedLogs<'o> {
+    fn new(follow: &GrowingFiles, options: &'o Options) -> WatchedLogs<'o> {
+        let spool = follow.has_pipe().then(|| WatchSpool::new(options.keep));
+        let filter = &options.filter;
+        WatchedLogs { spool, filter }
     }
 
     /// Keeps text of the pipe, `grown`, which `watch` has read.
@@ -358,6 +375,7 @@ impl WatchedLogs {
             }
             found.findings.extend(shortened);
         }
+        found.filter = self.filter.clone();
         Ok(found)
     }
 }

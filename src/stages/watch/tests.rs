@@ -1,77 +1,24 @@
-use super::{JobWatch, WatchEvent};
-use crate::source::AppendedBytes;
+use super::waiting_steps::{InputNews, WaitingSteps, calls_by_step};
+use super::{JobWatch, STEP_TALLY, WatchEvent};
+use crate::count::calls::count_calls;
+use crate::count::filtered::CountFilter;
+use crate::filter::CallFilter;
+use crate::log::placement::SettleRule;
+use crate::report::Report;
+use crate::report::progress::ByteProgressBar;
+use crate::source::{AppendedBytes, InputName};
 use crate::stages::watch::limits::MAX_WAITING_LINE_BYTES;
+use crate::synth::{self, LogSink, options::LogLayout};
 use crate::testing;
-use std::time::Instant;
+use memchr::memmem;
+use proptest::prelude::*;
+use std::time::{Duration, Instant};
 
 fn call(rank: u32) -> String {
     format!(
         "n1:{rank}:{rank} [{rank}] NCCL INFO AllReduce: opCount 1 sendbuff 0x1 recvbuff 0x2 count 4 datatype 7 op 0 root 0 \
          comm 0x5 [nranks=3] stream 0x6\n"
     )
-}
-
-fn step_line(step: u64) -> String {
-    format!(
-        " [2026-11-29 06:00:00] iteration {step:8}/       9 | elapsed time per iteration (ms): 7.5 | learning rate: 1.0E-4 |\n"
-    )
-}
-
-/// The calls of the steps that end in a round in which each input grows by a text.
-fn steps_of_round(watch: &mut JobWatch<'_>, texts: &[String], now: Instant) -> Vec<u64> {
-    let mut events = Vec::new();
-    for (input, text) in texts.iter().enumerate() {
-        let grown = AppendedBytes {
-            input,
-            bytes: text.as_bytes(),
-            is_pipe: false,
-            anew: false,
-        };
-        events.extend(watch.read_growth(&grown, now));
-    }
-    watch.finish_round(&mut events);
-    let calls = |event: &WatchEvent| match event {
-        WatchEvent::Step(ended) => Some(ended.calls.total().calls),
-        _ => None,
-    };
-    events.iter().filter_map(calls).collect()
-}
-
-/// A network file system may show the lines of several steps at once.
-#[test]
-fn steps_that_come_at_once_share_the_calls_of_files_without_step_lines() {
-    let read = testing::options(1, false);
-    let now = Instant::now();
-    let mut watch = JobWatch::new(&read, None, now);
-    let own = |steps: std::ops::Range<u64>| -> String {
-        steps.map(|step| call(1) + &step_line(step)).collect()
-    };
-    let texts = [call(0).repeat(6), own(1..4), call(2).repeat(7)];
-    assert_eq!(steps_of_round(&mut watch, &texts, now), [5, 5, 6]);
-    // Another rank's lines of the same steps are no new steps; its calls are theirs.
-    let texts = [own(4..6), own(4..6), call(2).repeat(4)];
-    assert_eq!(steps_of_round(&mut watch, &texts, now), [4, 4]);
-    let texts = [own(6..7), own(6..8), call(2)];
-    assert_eq!(steps_of_round(&mut watch, &texts, now), [2, 2]);
-    assert_eq!(watch.calls().total().calls, 16 + 8 + 4);
-}
-
-/// Files of ranks are read one after another, and the one with the step lines is not the last.
-#[test]
-fn a_step_has_the_calls_of_files_that_are_read_after_its_line() {
-    let read = testing::options(1, false);
-    let now = Instant::now();
-    let mut watch = JobWatch::new(&read, None, now);
-    let mut counts = Vec::new();
-    for step in 1..5 {
-        let line = step_line(step);
-        let mut texts = [call(0), call(1) + &line + &call(1), call(2) + &call(2)];
-        texts[2] += &call(2);
-        counts.extend(steps_of_round(&mut watch, &texts, now));
-    }
-    // The call after the line is of the next step.
-    assert_eq!(counts, [5, 6, 6, 6]);
-    assert_eq!(watch.calls().total().calls, 24);
 }
 
 /// The rest of a line over the limit is dropped, counted and reported once; what it holds is no call, and the next
@@ -99,9 +46,164 @@ fn a_line_over_the_limit_is_reported_and_not_kept() {
             events.extend(watch.read_growth(&grown, now));
             assert!(watch.unfinished_line(0).len() <= MAX_WAITING_LINE_BYTES);
         }
-        watch.finish_round(&mut events);
         assert_eq!(events, [WatchEvent::Dropped(over.len() as u64)]);
         assert_eq!(watch.calls().total().calls, 2);
         assert!(watch.has_dropped);
+    }
+}
+
+/// The replays of a CUDA graph write no lines: a step without calls waits until nothing comes for a second.
+#[test]
+fn steps_without_calls_come_while_the_job_runs() {
+    let read = testing::options(1, false);
+    let every = CallFilter::default();
+    let all = CountFilter::new(&every, &STEP_TALLY).unwrap();
+    let mut now = Instant::now();
+    let mut watch = JobWatch::new(&read, None, now);
+    let mut waiting = WaitingSteps::new();
+    let mut rows = Vec::new();
+    for step in 0..12 {
+        let calls = if step < 4 { call(0) } else { String::new() };
+        let text = format!(
+            "{calls} [2026-11-29 06:00:00] iteration {step:8}/      12 | elapsed time per iteration (ms): 7.5 | learning rate: 1.0E-4 |\n"
+        );
+        let grown = AppendedBytes {
+            input: 0,
+            bytes: text.as_bytes(),
+            is_pipe: false,
+            anew: false,
+        };
+        waiting.add_events(watch.read_growth(&grown, now), now);
+        for round in 0..15 {
+            let news = InputNews {
+                has_grown: round == 0,
+                has_files: false,
+                is_of_several: false,
+            };
+            if let Some(rule) = waiting.find_due_count(news, now) {
+                waiting.count_calls(&mut watch, &all, rule);
+            }
+            rows.extend(waiting.take_ready(&watch, now));
+            now += Duration::from_millis(100);
+        }
+        // The first three lines show whose they are.
+        let come = if step < 2 { 0 } else { step + 1 };
+        assert_eq!(rows.len(), come, "{step}: {rows:?}");
+    }
+}
+
+/// The text of each rank.
+#[derive(Default)]
+struct RankTexts(Vec<Vec<u8>>);
+
+impl LogSink for RankTexts {
+    fn open(&mut self, rank: usize, _: &str) -> std::io::Result<()> {
+        self.0.resize(self.0.len().max(rank + 1), Vec::new());
+        Ok(())
+    }
+
+    fn write(&mut self, rank: usize, bytes: &[u8]) -> std::io::Result<()> {
+        self.0[rank].extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The calls of each step that nccl-ops gives for files of `texts`.
+fn count_files(texts: &[Vec<u8>]) -> Vec<(u64, u64)> {
+    let folder = tempfile::tempdir().unwrap();
+    let origins = texts.iter().enumerate().map(|(rank, text)| {
+        let path = folder.path().join(format!("rank{rank}.log"));
+        std::fs::write(&path, text).unwrap();
+        InputName::Path(path)
+    });
+    let origins: Vec<InputName> = origins.collect();
+    let mut report = Report::new("nccl-watch", false, true).silenced();
+    let read = testing::options(1, false);
+    let progress = ByteProgressBar::default();
+    let counted = count_calls(&origins, &read, &STEP_TALLY, &mut report, &progress).unwrap();
+    let steps = calls_by_step(&counted).into_iter();
+    steps
+        .map(|(step, calls)| (step.step, calls.total().calls))
+        .collect()
+}
+
+/// Bytes by which a rank's log is ahead of another's: two steps.
+const MAX_LEAD_BYTES: usize = 10_000;
+
+/// Which log grows, by how many bytes, and how long the watch waits after it, in tenths of a second.
+type Growth = (usize, usize, u64);
+
+/// The logs of a job's ranks, and the order in which they grow.
+fn growing_logs() -> impl Strategy<Value = (Vec<Vec<u8>>, Vec<Growth>)> {
+    let pause = prop_oneof![4 => Just(0_u64), 1 => 1..15_u64];
+    let growth = (0..8_usize, 1..9000_usize, pause);
+    (0..1000_u64, prop::collection::vec(growth, 20..120)).prop_map(|(seed, growths)| {
+        let options = synth::Options {
+            ranks: 4,
+            steps: 12,
+            layers: 2,
+            seed,
+            layout: LogLayout::PerRank,
+            ..synth::Options::default()
+        };
+        let mut texts = RankTexts::default();
+        synth::generate(&options, &mut texts).unwrap();
+        (texts.0, growths)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    /// However the logs of ranks grow, each step has the calls of nccl-ops, and comes once.
+    #[test]
+    fn each_step_has_the_calls_of_nccl_ops((texts, growths) in growing_logs()) {
+        let read = testing::options(1, false);
+        let mut now = Instant::now();
+        let mut watch = JobWatch::new(&read, None, now);
+        let every = CallFilter::default();
+    let all = CountFilter::new(&every, &STEP_TALLY).unwrap();
+    let mut waiting = WaitingSteps::new();
+        let mut rests: Vec<&[u8]> = texts.iter().map(|text| &text[..]).collect();
+        let mut rows = Vec::new();
+        // Ranks wait for each other: none makes a call before all have joined, and what one has written, the others
+        // write soon.
+        let joined = |text: &[u8]| memmem::find(text, b": opCount ").unwrap_or(0);
+        let begins = (0..).zip(&texts).map(|(rank, text)| (rank, joined(text), 0));
+        let ends = (0..400).map(|rank| (rank, 9000, 0));
+        let begins: Vec<_> = begins.collect();
+        for (rank, bytes, tenths) in begins.into_iter().chain(growths).chain(ends) {
+            let input = rank % rests.len();
+            let most = rests.iter().map(|rest| rest.len()).max().unwrap_or(0);
+            let ahead = most - rests[input].len();
+            let bytes = bytes.min(MAX_LEAD_BYTES.saturating_sub(ahead));
+            let (bytes, rest) = rests[input].split_at(bytes.min(rests[input].len()));
+            rests[input] = rest;
+            let grown = AppendedBytes { input, bytes, is_pipe: false, anew: false };
+            waiting.add_events(watch.read_growth(&grown, now), now);
+            for round in 0..=tenths {
+                let news = InputNews {
+                    has_grown: round == 0 && !bytes.is_empty(),
+                    has_files: false,
+                    is_of_several: true,
+                };
+                if let Some(rule) = waiting.find_due_count(news, now) {
+                    waiting.count_calls(&mut watch, &all, rule);
+                }
+                rows.extend(waiting.take_ready(&watch, now));
+                now += Duration::from_millis(100);
+            }
+        }
+        waiting.add_events(watch.read_last_lines(now), now);
+        waiting.count_calls(&mut watch, &all, SettleRule::Lines);
+        rows.extend(waiting.take_ready(&watch, now));
+        let rows = rows.iter().filter_map(|event| match event {
+            WatchEvent::Step(ended) => Some((ended.step.step, ended.calls.total().calls)),
+            _ => None,
+        });
+        prop_assert_eq!(rows.collect::<Vec<_>>(), count_files(&texts));
     }
 }

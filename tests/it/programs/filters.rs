@@ -252,9 +252,47 @@ fn nccl_check_shows_the_findings_of_a_filter_and_judges_all_calls() {
     assert!(!none.contains("[rank_behind]"), "{none}");
 }
 
+/// The rows of nccl-watch have the calls that nccl-ops keeps, and those that it leaves out; all are judged.
+#[test]
+fn the_steps_of_a_watched_job_have_the_calls_of_a_filter() {
+    let log = run("nccl-synth", &["--ranks", "4", "--steps", "5"]).text();
+    for filter in [
+        ["--op", "AllReduce"],
+        ["--rank", "2"],
+        ["--where", "bytes < 1M"],
+    ] {
+        let by_step = [&["--by", "step"][..], &filter].concat();
+        let counted = Csv::of(&feed("nccl-ops", &by_step, log.as_str()).ends(0));
+        let watched = feed("nccl-watch", &filter, log.as_str()).ends(0).text();
+        assert!(
+            watched.contains("4 ranks compared over 5 steps"),
+            "{watched}"
+        );
+        for step in 0..5 {
+            let step = step.to_string();
+            let of_step = counted
+                .rows
+                .iter()
+                .filter(|row| counted.get(row, "step") == step);
+            let kept: u64 = of_step
+                .map(|row| counted.get(row, "calls").parse::<u64>().unwrap())
+                .sum();
+            let begin = format!("step {step}  ");
+            let row = watched
+                .lines()
+                .find(|line| line.starts_with(&begin))
+                .unwrap();
+            assert!(
+                kept > 0 && row.contains(&format!("  {kept} of 13")),
+                "{row}: {kept}"
+            );
+        }
+    }
+}
+
 #[test]
 fn programs_without_a_filter_name_one_that_has_it() {
-    for program in ["nccl-watch", "nccl-steps", "nccl-timing"] {
+    for program in ["nccl-steps", "nccl-timing"] {
         run(program, &["--op", "AllReduce", "x.log"])
             .ends(2)
             .says(&[&format!(

@@ -30,7 +30,7 @@ pub(super) struct CallCollector<'o, 'e> {
     pub(super) tally_options: &'o tally::Options,
     pub(super) merged: MergedMembers,
     /// By merged member.
-    logged: CellGatherer,
+    pub(super) logged: CellGatherer,
     /// The calls of tables.
     pub(super) rows: RowCounts,
     pub(super) present: PresentSteps,

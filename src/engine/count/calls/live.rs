@@ -8,6 +8,7 @@ use crate::count::row_counts::RowCounts;
 use crate::count::tally;
 use crate::count::tally::{CallKey, CallVolume, SortBuffer, Tally};
 use crate::error::Result;
+use crate::log::placement::SettleRule;
 use crate::log::timeline::{self, Checkpoint, LiveTimeline, PresentSteps, StepKey, StepTimeline};
 use crate::log::{LogState, MergedChunk};
 use crate::members::MergedMembers;
@@ -23,6 +24,8 @@ pub(super) struct LiveCounts<'e> {
     is_alone: bool,
     /// Takes the calls of settled steps.
     early: Option<LiveRows<'e, CountedCalls>>,
+    /// When a step is settled.
+    pub(super) rule: SettleRule,
     /// The last gap and the last step emitted.
     gap: Option<u32>,
     step: CountedStep,
@@ -81,6 +84,12 @@ impl<'e> LiveCounts<'e> {
     /// Returns the forgotten steps.
     pub(super) fn forgotten_steps(&self) -> &PresentSteps {
         self.growing.forgotten_steps()
+    }
+
+    /// The last step whose calls were emitted, if it had any.
+    pub(super) fn last_settled_step(&self) -> Option<StepKey> {
+        let step = self.growing.timeline().step_of(self.gap? as usize)?;
+        Some(step.key())
     }
 
     /// True if emitted calls turned out to be wrong.
@@ -164,7 +173,7 @@ impl<'e> LiveCounts<'e> {
         let timeline = log.update_growing_timeline(&mut self.growing, &read.timeline);
         let mut logged = CellGatherer::default();
         let (last, mut most) = (self.step, self.step);
-        let mut found = tally.settled_calls(timeline, merged, self.gap)?;
+        let mut found = tally.settled_calls(timeline, merged, self.gap, self.rule)?;
         self.gap = Some(found.last);
         let (sum, is_otherwise) = (&mut self.sums[0], &mut self.is_otherwise);
         let step_of = |gap: usize| {

@@ -3,6 +3,7 @@
 
 mod collector;
 mod counted;
+mod growing;
 mod live;
 mod small_logs;
 
@@ -26,6 +27,7 @@ use live::LiveCounts;
 
 pub use crate::report::progress::Progress;
 pub use counted::{CountedCalls, LOG_SOURCE, TimesByKey, finish_counts};
+pub use growing::GrowingCounts;
 
 /// How inputs are read.
 #[derive(Debug, Clone)]

@@ -4,7 +4,7 @@
 use crate::log::MergedChunk;
 use crate::log::placement::{
     CallPlacer, CutsByProcess, FilesWithoutSteps, PlacedCalls, Placement, PlacementMethods,
-    StreamsByProcess, TakenInput,
+    SettleRule, StreamsByProcess, TakenInput,
 };
 use crate::log::timeline::{self, Checkpoint, StepTimeline};
 use crate::members::{MergedMembers, MergedNumbers, OpInterner};
@@ -218,19 +218,20 @@ impl Tally {
         }
     }
 
-    /// Returns the calls of a growing input in the settled gaps after `after`, if there are new ones. They stay
-    /// here, too.
+    /// Returns the calls of a growing input in the gaps after `after` that are settled by `rule`, if there are new
+    /// ones. They stay here, too.
     pub(crate) fn settled_calls(
         &mut self,
         timeline: &StepTimeline,
         merged: &MergedMembers,
         after: Option<u32>,
+        rule: SettleRule,
     ) -> Option<SettledCalls> {
         let needed = after.map_or(0, |after| after.saturating_add(1));
-        let found = self.placer.live_placement(timeline, merged, needed);
-        let last = found
-            .settled
-            .filter(|&last| after.is_none_or(|after| last > after))?;
+        let placer = &mut self.placer;
+        let found = placer.live_placement_by(rule, timeline, merged, needed);
+        let is_new = |&last: &u32| after.is_none_or(|after| last > after);
+        let last = found.settled.filter(is_new)?;
         let is_new = |gap: usize| {
             u32::try_from(gap).is_ok_and(|gap| gap <= last && after.is_none_or(|a| gap > a))
         };

@@ -49,7 +49,7 @@ mod what;
 pub use crate::report::methods::{NoStepReason, PlacementMethods};
 pub use across::{FilesWithoutSteps, PlacedCalls, TakenInput};
 pub use call_list::{CallNumbers, CallSlice};
-pub use lately::LivePlacement;
+pub use lately::{LivePlacement, SettleRule};
 pub use placer::CallPlacer;
 pub use printer::{PrintingRankRule, printing_rank_rule};
 pub use record::CallRecorder;

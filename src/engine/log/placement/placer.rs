@@ -1,7 +1,7 @@
 //! Calls held until they can be placed, in bounded memory.
 
 use super::bounds::StepBounds;
-use super::lately::{LivePlacement, RecentWindow};
+use super::lately::{LivePlacement, RecentWindow, SettleRule};
 use super::limits::{
     BYTES_PER_STEP_LINE, MAX_HELD_BYTES, MAX_PIPE_BYTES, MIN_CALLS_TOO_MANY, MIN_WINDOW_CALLS,
     STRETCHES_HELD_BACK,
@@ -264,6 +264,17 @@ impl CallPlacer {
         merged: &MergedMembers,
         needed: u32,
     ) -> LivePlacement<'_> {
+        self.live_placement_by(SettleRule::Usual, timeline, merged, needed)
+    }
+
+    /// [`CallPlacer::live_placement`], with the steps that are settled by `rule`.
+    pub(crate) fn live_placement_by(
+        &mut self,
+        rule: SettleRule,
+        timeline: &StepTimeline,
+        merged: &MergedMembers,
+        needed: u32,
+    ) -> LivePlacement<'_> {
         if self
             .lately
             .as_mut()
@@ -285,9 +296,14 @@ impl CallPlacer {
             let before = placed.cuts.clone();
             RecentWindow::from_streams(streams.clone(), gone.clone(), before, base, self.few)
         };
-        lately
-            .get_or_insert_with(all)
-            .place_window(timeline, merged, scope, &self.printers, needed)
+        lately.get_or_insert_with(all).place_window(
+            rule,
+            timeline,
+            merged,
+            scope,
+            &self.printers,
+            needed,
+        )
     }
 
     /// Gives the calls up to the end of gap `until` to `sink` and remembers where they are cut.

@@ -167,6 +167,13 @@ fn draw_bars(times: &[f64], title: String, frame: &mut Frame<'_>, area: Rect) {
 fn draw_operations(page: &WatchPage<'_>, frame: &mut Frame<'_>, area: Rect) {
     let last = page.told.last.as_ref();
     let (calls, title) = match last {
+        Some(last) if last.left_out > 0 => {
+            let all = last.calls.total().calls + last.left_out;
+            (
+                &last.calls,
+                format!(" step {}: of {all} calls ", last.step.step),
+            )
+        }
         Some(last) => (&last.calls, format!(" step {} ", last.step.step)),
         None => (page.watch.calls(), " calls ".to_owned()),
     };

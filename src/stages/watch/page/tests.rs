@@ -1,9 +1,13 @@
 //! Pages of logs with any bytes, on terminals of any size.
 
 use super::{PageView, WatchHistory, WatchPage, draw_page};
+use crate::count::filtered::CountFilter;
+use crate::filter::CallFilter;
+use crate::log::placement::SettleRule;
 use crate::source::AppendedBytes;
-use crate::stages::watch::JobWatch;
 use crate::stages::watch::labels::KnownComm;
+use crate::stages::watch::waiting_steps::WaitingSteps;
+use crate::stages::watch::{JobWatch, STEP_TALLY};
 use crate::testing::options;
 use proptest::prelude::*;
 use ratatui::Terminal;
@@ -33,7 +37,11 @@ fn shown_by_view(
         is_pipe: false,
         anew: false,
     };
-    let events = watch.read_growth(&grown, start);
+    let every = CallFilter::default();
+    let all = CountFilter::new(&every, &STEP_TALLY).unwrap();
+    let mut waiting = WaitingSteps::new();
+    waiting.add_events(watch.read_growth(&grown, start), start);
+    waiting.count_calls(&mut watch, &all, SettleRule::Lines);
     let label = |nranks| if nranks == 2 { "tensor?" } else { "world" };
     let each = watch.ranks().largest_first();
     let known = each.iter().map(|(id, of)| {
@@ -44,6 +52,7 @@ fn shown_by_view(
         (**id, known)
     });
     watch.known = known.collect();
+    let events = waiting.take_ready(&watch, start);
     events.iter().for_each(|event| told.add_event(event));
     let now = start + rests;
     watch.detect_stall(now);

@@ -21,8 +21,8 @@ use crate::members::MergedMembers;
 use limits::{MAX_CUTS_REMEMBERED, MAX_LET_GO_TRIES, MIN_WHOLE_STEPS_IN_ROW, STEPS_KEPT_SETTLED};
 use settled::{StepCompleteness, last_step_ends};
 
-pub use settled::LivePlacement;
 pub(super) use settled::cut_at;
+pub use settled::{LivePlacement, SettleRule};
 
 /// The calls that are placed at each pause.
 #[derive(Debug)]
@@ -118,6 +118,7 @@ impl RecentWindow {
     /// Places the calls by all that has come so far. Those of gap `needed` and later stay.
     pub(super) fn place_window(
         &mut self,
+        rule: SettleRule,
         timeline: &StepTimeline,
         merged: &MergedMembers,
         scope: PlacementScope,
@@ -144,7 +145,7 @@ impl RecentWindow {
             merged,
             is_unusual,
         );
-        let settled = steps.last_settled_gap(timeline);
+        let settled = steps.last_settled_gap(timeline, rule);
         let calls = self.streams.count_calls();
         let mut until = None;
         if calls >= self.many {

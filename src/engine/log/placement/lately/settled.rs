@@ -19,6 +19,18 @@ use crate::members::MergedMembers;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
+/// When a step of a growing log is settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SettleRule {
+    /// No later line changes its calls.
+    #[default]
+    Usual,
+    /// Nothing more comes: all members have made as many calls.
+    Whole,
+    /// It has a line.
+    Lines,
+}
+
 /// The last calls, placed by what has come so far.
 pub struct LivePlacement<'a> {
     /// The calls.
@@ -147,7 +159,12 @@ impl<'a> StepCompleteness<'a> {
     pub(in crate::log::placement) fn last_settled_gap(
         &self,
         timeline: &StepTimeline,
+        rule: SettleRule,
     ) -> Option<u32> {
+        if rule == SettleRule::Lines {
+            return last_step_ends(timeline, u32::MAX, 1).pop();
+        }
+        let is_whole_enough = rule == SettleRule::Whole;
         // The printing rank is not known yet.
         let is_open = self.known.is_empty() && self.keys.len() > 0;
         let ends = last_step_ends(timeline, u32::MAX, MAX_STEPS_SILENT + 2);
@@ -164,14 +181,16 @@ impl<'a> StepCompleteness<'a> {
                     && (age >= MAX_STEPS_SILENT
                         || age >= MAX_STEPS_BEHIND && !self.is_behind(end)
                         || !is_open
-                            && self.has_calls(before, end)
+                            && (is_whole_enough || self.has_calls(before, end))
                             && self.is_whole(before, end)
                             && (!is_young
+                                || is_whole_enough
                                 || self.is_alike(earlier(2), before, end)
                                 || self.is_in_place(before)
                                     && self.is_in_place(Some(end))
                                     && self.is_agreed(before, end))
                             && (age > 0
+                                || is_whole_enough
                                 || self.has_all([earlier(3), earlier(2), before], end)
                                     && (self.is_alike(earlier(2), before, end)
                                         || self.is_agreed(before, end))))

@@ -1,0 +1,190 @@
+//! Steps that wait for the calls of all ranks.
+//!
+//! A step has the calls that nccl-ops gives it, once all members of each communicator have made as many: mostly with its
+//! line. Of several logs one is read after the other, so the calls are counted where nothing more comes, or once a
+//! second. Logs that were there before the watch, or that are copied, are first read to their ends.
+
+use super::calls::{CallsByOp, OpCallTotals};
+use super::{JobWatch, WatchEvent};
+use crate::count::calls::CountedCalls;
+use crate::count::filtered::CountFilter;
+use crate::log::placement::SettleRule;
+use crate::log::timeline::StepKey;
+use crate::stages::watch::limits::{
+    BUSY_COUNT_INTERVAL, COPY_PAUSE, MAX_COPY_WAIT, MAX_STEP_WAIT, MAX_UNCLAIMED_STEPS,
+};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+/// What one reading of all inputs has brought.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct InputNews {
+    /// Any input has grown.
+    pub(super) has_grown: bool,
+    /// There are new files.
+    pub(super) has_files: bool,
+    /// There are several files, or may be.
+    pub(super) is_of_several: bool,
+}
+
+/// Events in their order, from the first step on that waits.
+#[derive(Debug)]
+pub(super) struct WaitingSteps {
+    /// Each with the time when it came.
+    events: Vec<(WatchEvent, Instant)>,
+    /// The calls of steps, in order: those that pass the filter, and how many do not.
+    counted: VecDeque<(u64, CallsByOp, u64)>,
+    /// The last step that is settled, with calls or without.
+    settled: Option<u64>,
+    /// By which rules the calls were counted since text came.
+    counted_by: Option<SettleRule>,
+    /// What was there before the watch is not read to its end.
+    is_first_reading: bool,
+    /// Since when nothing came.
+    quiet: Option<Instant>,
+    /// When steps began to wait, or the calls were counted last.
+    began: Option<Instant>,
+    /// How long they wait where text comes without a pause.
+    longest: Duration,
+}
+
+impl WaitingSteps {
+    pub(super) fn new() -> WaitingSteps {
+        WaitingSteps {
+            events: Vec::new(),
+            counted: VecDeque::new(),
+            settled: None,
+            counted_by: None,
+            is_first_reading: true,
+            quiet: None,
+            began: None,
+            longest: Duration::ZERO,
+        }
+    }
+
+    pub(super) fn add_events(&mut self, events: Vec<WatchEvent>, now: Instant) {
+        self.events
+            .extend(events.into_iter().map(|event| (event, now)));
+    }
+
+    /// True while steps wait, or logs of before the watch are read.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_first_reading || self.has_steps()
+    }
+
+    fn has_steps(&self) -> bool {
+        self.events.iter().any(|(event, _)| is_step(event))
+    }
+
+    /// Notes what a reading has brought. Returns by which rule the calls of steps are to be counted now.
+    pub(super) fn find_due_count(&mut self, news: InputNews, now: Instant) -> Option<SettleRule> {
+        let is_at_rest = !news.has_grown && !news.has_files;
+        if news.has_grown {
+            self.counted_by = None;
+        }
+        self.quiet = is_at_rest.then(|| self.quiet.unwrap_or(now));
+        let pause = match news.is_of_several {
+            true => COPY_PAUSE,
+            false => Duration::ZERO,
+        };
+        let rested = self.quiet.map(|since| now - since);
+        let is_quiet = rested >= Some(pause);
+        let is_first = self.is_first_reading;
+        self.is_first_reading &= !is_quiet;
+        if !self.has_steps() {
+            self.began = None;
+            return None;
+        }
+        let began = *self.began.get_or_insert(now);
+        self.longest = match news.is_of_several {
+            true if news.has_files => MAX_COPY_WAIT,
+            true => self.longest.max(MAX_STEP_WAIT),
+            false => BUSY_COUNT_INTERVAL,
+        };
+        let is_held = is_first && news.is_of_several;
+        if !is_quiet && (is_held || now - began < self.longest) {
+            return None;
+        }
+        let is_long = rested >= Some(MAX_STEP_WAIT);
+        let rule = match is_quiet && (is_first || is_long) {
+            true => SettleRule::Whole,
+            false => SettleRule::Usual,
+        };
+        (self.counted_by != Some(rule)).then_some(rule)
+    }
+
+    /// Counts the calls of the steps that wait.
+    pub(super) fn count_calls(
+        &mut self,
+        watch: &mut JobWatch<'_>,
+        filter: &CountFilter<'_>,
+        rule: SettleRule,
+    ) {
+        let (settled, last) = watch.counts.take_settled(rule);
+        self.settled = last.map(|last| last.step);
+        for settled in settled {
+            let all = calls_by_step(&settled);
+            let mut kept = calls_by_step(&filter.keep_calls(settled).0);
+            self.counted.extend(all.into_iter().map(|(step, all)| {
+                let kept = kept.remove(&step).unwrap_or_default();
+                let left_out = all.total().calls - kept.total().calls;
+                (step.step, kept, left_out)
+            }));
+        }
+        (self.counted_by, self.began, self.longest) = (Some(rule), None, Duration::ZERO);
+    }
+
+    /// Returns the events that wait no more, in their order. Where there are no calls, none waits, and events other
+    /// than steps wait a second at most.
+    pub(super) fn take_ready(&mut self, watch: &JobWatch<'_>, now: Instant) -> Vec<WatchEvent> {
+        let has_calls = watch.calls().total().calls > 0;
+        let takes_all = self.counted_by == Some(SettleRule::Lines);
+        let mut ready = match takes_all || !has_calls {
+            true => self.events.len(),
+            false => self
+                .events
+                .iter()
+                .take_while(|(event, _)| !is_step(event))
+                .count(),
+        };
+        for (at, (event, _)) in self.events.iter_mut().enumerate() {
+            let WatchEvent::Step(ended) = event else {
+                continue;
+            };
+            let mut counted = self.counted.iter();
+            let known = counted.position(|(step, ..)| *step == ended.step.step);
+            if let Some((_, calls, left_out)) = known.and_then(|known| self.counted.remove(known)) {
+                (ended.calls, ended.left_out) = (calls, left_out);
+                ready = ready.max(at + 1);
+            }
+            if self.settled == Some(ended.step.step) {
+                ready = ready.max(at + 1);
+            }
+        }
+        let unclaimed = self.counted.len().saturating_sub(MAX_UNCLAIMED_STEPS);
+        self.counted.drain(..unclaimed);
+        let later = self.events.split_off(ready);
+        let waits =
+            |(event, came): &(WatchEvent, Instant)| is_step(event) || now - *came < MAX_STEP_WAIT;
+        let (waiting, late): (Vec<_>, Vec<_>) = later.into_iter().partition(waits);
+        let ready = std::mem::replace(&mut self.events, waiting).into_iter();
+        ready.chain(late).map(|(event, _)| event).collect()
+    }
+}
+
+fn is_step(event: &WatchEvent) -> bool {
+    matches!(event, WatchEvent::Step(_))
+}
+
+/// The calls of each step.
+pub(super) fn calls_by_step(counted: &CountedCalls) -> BTreeMap<StepKey, CallsByOp> {
+    let mut steps: BTreeMap<StepKey, CallsByOp> = BTreeMap::new();
+    for ((step, key), volume) in counted.cells.list_counts() {
+        let Some(step) = step else { continue };
+        let (_, bytes) = key.elements_and_bytes();
+        let made = OpCallTotals::of_equal_calls(volume.calls, bytes);
+        let own = steps.entry(step).or_default();
+        own.add_totals(counted.ops.name_of_op(key.op), made);
+    }
+    steps
+}
