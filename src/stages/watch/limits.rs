@@ -87,5 +87,5 @@ pub(super) const MAX_COPY_WAIT: Duration = Duration::from_secs(3);
 /// How often the calls of steps are counted where text of one log comes without a pause.
 pub(super) const BUSY_COUNT_INTERVAL: Duration = Duration::from_millis(40);
 
-/// Steps with calls whose lines were not taken for steps by the log's last lines alone.
+/// Counted steps that the last lines alone did not show.
 pub(super) const MAX_UNCLAIMED_STEPS: usize = 4096;

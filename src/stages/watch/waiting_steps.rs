@@ -34,8 +34,8 @@ pub(super) struct WaitingSteps {
     events: Vec<(WatchEvent, Instant)>,
     /// The calls of steps, in order: those that pass the filter, and how many do not.
     counted: VecDeque<(u64, CallsByOp, u64)>,
-    /// The last step that is settled, with calls or without.
-    settled: Option<u64>,
+    /// The last step that is settled, with calls or without, and whether its row may still wait.
+    settled: (Option<StepKey>, bool),
     /// By which rules the calls were counted since text came.
     counted_by: Option<SettleRule>,
     /// What was there before the watch is not read to its end.
@@ -53,7 +53,7 @@ impl WaitingSteps {
         WaitingSteps {
             events: Vec::new(),
             counted: VecDeque::new(),
-            settled: None,
+            settled: (None, false),
             counted_by: None,
             is_first_reading: true,
             quiet: None,
@@ -121,7 +121,7 @@ impl WaitingSteps {
         rule: SettleRule,
     ) {
         let (settled, last) = watch.counts.take_settled(rule);
-        self.settled = last.map(|last| last.step);
+        self.settled = (last, last != self.settled.0);
         for settled in settled {
             let all = calls_by_step(&settled);
             let mut kept = calls_by_step(&filter.keep_calls(settled).0);
@@ -151,16 +151,20 @@ impl WaitingSteps {
             let WatchEvent::Step(ended) = event else {
                 continue;
             };
+            let number = ended.step.step;
             let mut counted = self.counted.iter();
-            let known = counted.position(|(step, ..)| *step == ended.step.step);
-            if let Some((_, calls, left_out)) = known.and_then(|known| self.counted.remove(known)) {
+            // Earlier ones are of steps that the last lines alone did not show.
+            if let Some(known) = counted.position(|(step, ..)| *step == number)
+                && let Some((_, calls, left_out)) = self.counted.drain(..=known).next_back()
+            {
                 (ended.calls, ended.left_out) = (calls, left_out);
                 ready = ready.max(at + 1);
             }
-            if self.settled == Some(ended.step.step) {
+            if self.settled.1 && self.settled.0.is_some_and(|last| last.step == number) {
                 ready = ready.max(at + 1);
             }
         }
+        self.settled.1 = false;
         let unclaimed = self.counted.len().saturating_sub(MAX_UNCLAIMED_STEPS);
         self.counted.drain(..unclaimed);
         let later = self.events.split_off(ready);

@@ -380,7 +380,7 @@ fn old_and_broken_lines_of_the_watchdog_are_time_outs() {
         information: [group:[x], rankSize[32], rankId[25 24]]\n";
     assert_eq!(
         first(hccl, "says"),
-        "HCCL's wait in a call timed out on rank 25; it was rank 24 that did not come"
+        "rank 24 did not come, and HCCL's wait in a call timed out on rank 25"
     );
 }
 

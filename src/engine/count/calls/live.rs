@@ -86,7 +86,7 @@ impl<'e> LiveCounts<'e> {
         self.growing.forgotten_steps()
     }
 
-    /// The last step whose calls were emitted, if it had any.
+    /// The last settled step: its calls were emitted, if it has any.
     pub(super) fn last_settled_step(&self) -> Option<StepKey> {
         let step = self.growing.timeline().step_of(self.gap? as usize)?;
         Some(step.key())

@@ -97,7 +97,7 @@ struct HcclRow {
     codes: &'static str,
     texts: Vec<&'static str>,
     means: &'static str,
-    /// What is said where the lines have no value that differs.
+    /// The words where the lines have no value that differs.
     plain: &'static str,
     advice: &'static str,
 }
@@ -209,8 +209,7 @@ mod tests {
             )
         };
         let found = find(&[&wait(25, 24), &wait(24, 23)]);
-        let says =
-            "HCCL's wait in a call timed out on ranks 24-25; it was rank 23 that did not come";
+        let says = "rank 23 did not come, and HCCL's wait in a call timed out on ranks 24-25";
         assert_eq!(found, [(Kind::WatchdogTimeout, Some(23), says.to_owned())]);
     }
 
@@ -250,8 +249,8 @@ mod tests {
         let wait =
             format!("{PLOG}[Wait]wait socket establish timeout, role[0] rank[0] timeout[120 s]");
         let line = format!("{wait} {PLOG} {head} {PLOG} |----|----| {PLOG} {row}");
-        let expected = "HCCL's connection to another rank timed out on rank 0 (10.0.0.1) after 120 s; it was rank 1 \
-            (10.0.0.2) that did not come";
+        let expected = "rank 1 (10.0.0.2) did not come, and HCCL's connection to another rank timed out on rank 0 \
+            (10.0.0.1) after 120 s";
         let found = find(&[&line]);
         assert_eq!(
             found,
@@ -263,8 +262,8 @@ mod tests {
             format!("{PLOG} | 10.0.0.1(4) | 10.0.0.2(5) | client | no connect |"),
             format!("{PLOG} | 10.0.0.1(4) | 10.0.0.2(6) | client | connected |"),
         ];
-        let expected = "HCCL's connection to another rank timed out on rank 4 (10.0.0.1); it was rank 5 (10.0.0.2) that \
-            did not come";
+        let expected = "rank 5 (10.0.0.2) did not come, and HCCL's connection to another rank timed out on rank 4 \
+            (10.0.0.1)";
         assert_eq!(says(&[&lines[0], &lines[1], &lines[2]]), [expected]);
         // Without its head, a row does not show which end it is of.
         assert!(says(&[&lines[1]]).is_empty());
@@ -279,8 +278,8 @@ mod tests {
         let size = format!(
             "{PLOG}rank num[4]is different with rank list size[2] in total topo rank info."
         );
-        let expected = "HCCL's collection of all ranks' addresses timed out after 120 s; it was ranks 1, 3 of 4 that did \
-            not come";
+        let expected = "ranks 1, 3 of 4 did not come, and HCCL's collection of all ranks' addresses timed out after \
+            120 s";
         assert_eq!(says(&[&timeout, &listed, &size]), [expected]);
         let count = |count| format!("{PLOG}total connected num is [{count}],line num is [1]");
         let came =
@@ -288,7 +287,7 @@ mod tests {
         let init = format!("{PLOG}Init failed, return[0x0000000005000004], rankNum[4]");
         let told = says(&[&timeout, &count(2), &came, &init]);
         assert!(
-            told[0].ends_with("it was ranks 1, 3 that did not come"),
+            told[0].starts_with("ranks 1, 3 did not come, and "),
             "{told:?}"
         );
         let told = says(&[&timeout, &count(3), &came, &init]);

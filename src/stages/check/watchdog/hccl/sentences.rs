@@ -112,7 +112,7 @@ fn find_absent_ranks(lines: &[HcclTold<'_>], rest: &[HcclTold<'_>]) -> Option<BT
     is_whole.then(|| (0..size).filter(|rank| !came.contains(rank)).collect())
 }
 
-/// `connection to another rank timed out on rank 0 (10.0.0.1) after 120 s; it was rank 1 (10.0.0.2) that did not come`.
+/// `rank 1 (10.0.0.2) did not come, and HCCL's connection to another rank timed out on rank 0 (10.0.0.1) after 120 s`.
 fn describe_wait(
     means: &str,
     lines: &[HcclTold<'_>],
@@ -129,24 +129,22 @@ fn describe_wait(
     let of = size.map_or(String::new(), |size| format!(" of {size}"));
     let call = name_only_call(lines).map_or(String::new(), |call| format!(" ({call})"));
     let place = || lines.iter().find_map(|line| describe_place(line, false));
-    let whom = match missing.is_empty() {
-        true => match place() {
-            Some(place) => format!("; it could not connect to {place}"),
-            None => "; the lines do not name the rank that was missing".to_owned(),
-        },
-        false if missing.is_subset(own) => {
-            "; the ranks that were missing report a wait, too".to_owned()
-        }
-        false => format!(
-            "; it was {}{of}{far} that did not come",
-            describe_ranks(missing)
-        ),
-    };
     let on = match lines.iter().find_map(|line| describe_place(line, true)) {
         Some(place) if own.is_empty() => format!(" on {place}"),
         _ => describe_on_ranks(own),
     };
-    format!("HCCL's {means}{call} timed out{on}{near}{after}{whom}")
+    let wait = format!("HCCL's {means}{call} timed out{on}{near}{after}");
+    if missing.is_empty() {
+        return match place() {
+            Some(place) => format!("{wait}; it could not connect to {place}"),
+            None => format!("{wait}; the lines do not name the rank that was missing"),
+        };
+    }
+    if missing.is_subset(own) {
+        return format!("{wait}; the ranks that were missing report a wait, too");
+    }
+    let missing = describe_ranks(missing);
+    format!("{missing}{of}{far} did not come, and {wait}")
 }
 
 /// The address of the only rank of a set, ` (10.0.0.1)`.
