@@ -84,8 +84,5 @@ pub(super) const MAX_STEP_WAIT: Duration = Duration::from_secs(1);
 /// How long steps wait for the calls of all ranks while new files come: a copy of 64 takes a second.
 pub(super) const MAX_COPY_WAIT: Duration = Duration::from_secs(3);
 
-/// How often the calls of steps are counted where text of one log comes without a pause.
-pub(super) const BUSY_COUNT_INTERVAL: Duration = Duration::from_millis(40);
-
 /// Counted steps that the last lines alone did not show.
 pub(super) const MAX_UNCLAIMED_STEPS: usize = 4096;

@@ -1,8 +1,8 @@
 //! Steps that wait for the calls of all ranks.
 //!
 //! A step has the calls that nccl-ops gives it, once all members of each communicator have made as many: mostly with its
-//! line. Of several logs one is read after the other, so the calls are counted where nothing more comes, or once a
-//! second. Logs that were there before the watch, or that are copied, are first read to their ends.
+//! line. Of several logs, also in one pipe, one is read after the other. So the calls are counted where nothing more
+//! comes, or once a second. Logs that were there before the watch, or that are copied, are first read to their ends.
 
 use super::calls::{CallsByOp, OpCallTotals};
 use super::{JobWatch, WatchEvent};
@@ -10,9 +10,7 @@ use crate::count::calls::CountedCalls;
 use crate::count::filtered::CountFilter;
 use crate::log::placement::SettleRule;
 use crate::log::timeline::StepKey;
-use crate::stages::watch::limits::{
-    BUSY_COUNT_INTERVAL, COPY_PAUSE, MAX_COPY_WAIT, MAX_STEP_WAIT, MAX_UNCLAIMED_STEPS,
-};
+use crate::stages::watch::limits::{COPY_PAUSE, MAX_COPY_WAIT, MAX_STEP_WAIT, MAX_UNCLAIMED_STEPS};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
@@ -83,12 +81,8 @@ impl WaitingSteps {
             self.counted_by = None;
         }
         self.quiet = is_at_rest.then(|| self.quiet.unwrap_or(now));
-        let pause = match news.is_of_several {
-            true => COPY_PAUSE,
-            false => Duration::ZERO,
-        };
         let rested = self.quiet.map(|since| now - since);
-        let is_quiet = rested >= Some(pause);
+        let is_quiet = rested >= Some(COPY_PAUSE);
         let is_first = self.is_first_reading;
         self.is_first_reading &= !is_quiet;
         if !self.has_steps() {
@@ -96,10 +90,9 @@ impl WaitingSteps {
             return None;
         }
         let began = *self.began.get_or_insert(now);
-        self.longest = match news.is_of_several {
-            true if news.has_files => MAX_COPY_WAIT,
-            true => self.longest.max(MAX_STEP_WAIT),
-            false => BUSY_COUNT_INTERVAL,
+        self.longest = match news.has_files {
+            true => MAX_COPY_WAIT,
+            false => self.longest.max(MAX_STEP_WAIT),
         };
         let is_held = is_first && news.is_of_several;
         if !is_quiet && (is_held || now - began < self.longest) {

@@ -322,6 +322,13 @@ fn steps_that_come_in_blocks_have_the_calls_of_all_ranks() {
     }
     watching.child.kill().unwrap();
     watching.rest();
+    // One after the other in a pipe.
+    let all: Vec<u8> = ranks.into_iter().flat_map(|(text, _)| text).collect();
+    let text = feed("nccl-watch", &[], all).ends(0).text();
+    for (step, row) in text.lines().take(9).enumerate() {
+        let calls = true_calls[&step.to_string()];
+        assert!(row.contains(&format!(" {calls} calls ")), "{row}: {calls}");
+    }
 }
 
 #[test]
