@@ -22,6 +22,18 @@ fn count_threads_with_files(limit: Option<u64>) -> usize {
     usize::try_from(threads.max(1)).unwrap_or(usize::MAX)
 }
 
+/// Runs two tasks beside each other, or one after the other on one thread.
+pub fn run_both<A: Send, B: Send>(
+    jobs: usize,
+    one: impl FnOnce() -> A + Send,
+    other: impl FnOnce() -> B + Send,
+) -> (A, B) {
+    match IdlePool::with_threads(jobs) {
+        Some(pool) => pool.run_work(|pool| pool.join(one, other)),
+        None => (one(), other()),
+    }
+}
+
 /// Runs `map` over `tasks` on `jobs` threads and gives the results to `sink` in the order of the
 /// tasks. Tasks are taken one at a time, so the iterator may read the next one while threads work;
 /// at most `4 × jobs` results wait at any time.

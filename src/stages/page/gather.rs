@@ -10,6 +10,7 @@ use crate::count::tally;
 use crate::error::{Error, Result};
 use crate::filter::CallFilter;
 use crate::output::render::Grid;
+use crate::pool;
 use crate::report::Report;
 use crate::source::InputName;
 use crate::stages::check::answer::coverage;
@@ -169,12 +170,16 @@ impl PageGatherer<'_> {
                         sections.leave_out(&[PageSection::StepCalls], none);
                     }
                 }
-                let grid = ops::ops_sheet(&all, &ops::Options::default()).to_grid();
-                sections.add_grid(PageSection::Operations, Ok(grid), no_calls);
-                let sizes = hist::Options::default();
-                let in_buckets = hist::put_in_buckets(&all, &sizes.edges);
-                let grid = hist::hist_sheet(&in_buckets, &sizes, false).to_grid();
-                sections.add_grid(PageSection::Sizes, Ok(grid), no_calls);
+                let by_op = || ops::ops_sheet(&all, &ops::Options::default()).to_grid();
+                let by_size = || {
+                    let sizes = hist::Options::default();
+                    let in_buckets = hist::put_in_buckets(&all, &sizes.edges);
+                    hist::hist_sheet(&in_buckets, &sizes, false).to_grid()
+                };
+                let jobs = self.order.options.log.jobs;
+                let (operations, sizes) = pool::run_both(jobs, by_op, by_size);
+                sections.add_grid(PageSection::Operations, Ok(operations), no_calls);
+                sections.add_grid(PageSection::Sizes, Ok(sizes), no_calls);
             }
             Err(why) => {
                 let all = [

@@ -48,56 +48,64 @@ impl PageInputs {
                     let checked = &mut inputs.checked;
                     checked.add_record(&record, recorder, options, report)?;
                     inputs.timed.push(origin.clone());
-                    continue;
                 }
                 SortedInput::NcclLog(parts) => {
                     inputs.parts = inputs.parts.and(parts);
                     inputs.add_log(origin);
-                    continue;
                 }
-                SortedInput::Other => {}
+                SortedInput::Other => inputs.add_other(origin, options, report)?,
             }
-            let known = match open::open_input::<()>(origin, options.source, Provides::NOTHING) {
-                Ok(known) => known,
-                Err(_) if snoopie::is_packed_run(origin) => {
-                    inputs.parts = inputs.parts.and(Provides::ACCESSES);
-                    inputs.accessed.push(origin.clone());
-                    continue;
-                }
-                Err(error) if origin.is_listed() => {
-                    report.report_skipped(&origin.name(), &error.to_string());
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
-            inputs.parts = inputs.parts.and(known.parts());
-            if known.provides(Provides::ACCESSES) {
-                inputs.accessed.push(origin.clone());
-                continue;
-            } else if known.recorder().is_some() {
-                // Its first bytes may be the rest of a record's line.
-                inputs.checked.add_log(origin.clone());
-            } else if known.provides(Provides::LINES) {
-                inputs.add_log(origin);
-                continue;
-            } else if let Some(account) = known.read_account_of_sums()? {
-                // No section has them, but their damage counts.
-                if options.log.strict {
-                    first_damage_error(&known.name(), &account)?;
-                }
-                report.report_input(&known.name(), &account);
-            } else if known.provides(Provides::GPU) {
-                inputs.timelines.push(origin.clone());
-                // An export of nsys may have the job's output.
-                let inside = open::open_input::<()>(origin, options.source, Provides::LINES);
-                if inside.is_ok_and(|log| log.provides(Provides::LINES)) {
-                    inputs.checked.add_log(origin.clone());
-                    inputs.is_log_inside = true;
-                }
-            }
-            inputs.timed.push(origin.clone());
         }
         Ok(inputs)
+    }
+
+    /// Adds an input that is neither plainly a log nor a record of calls.
+    fn add_other(
+        &mut self,
+        origin: &InputName,
+        options: &Options,
+        report: &mut Report,
+    ) -> Result<()> {
+        let known = match open::open_input::<()>(origin, options.source, Provides::NOTHING) {
+            Ok(known) => known,
+            Err(_) if snoopie::is_packed_run(origin) => {
+                self.parts = self.parts.and(Provides::ACCESSES);
+                self.accessed.push(origin.clone());
+                return Ok(());
+            }
+            Err(error) if origin.is_listed() => {
+                report.report_skipped(&origin.name(), &error.to_string());
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        self.parts = self.parts.and(known.parts());
+        if known.provides(Provides::ACCESSES) {
+            self.accessed.push(origin.clone());
+            return Ok(());
+        } else if known.recorder().is_some() {
+            // Its first bytes may be the rest of a record's line.
+            self.checked.add_log(origin.clone());
+        } else if known.provides(Provides::LINES) {
+            self.add_log(origin);
+            return Ok(());
+        } else if let Some(account) = known.read_account_of_sums()? {
+            // No section has them, but their damage counts.
+            if options.log.strict {
+                first_damage_error(&known.name(), &account)?;
+            }
+            report.report_input(&known.name(), &account);
+        } else if known.provides(Provides::GPU) {
+            self.timelines.push(origin.clone());
+            // An export of nsys may have the job's output.
+            let inside = open::open_input::<()>(origin, options.source, Provides::LINES);
+            if inside.is_ok_and(|log| log.provides(Provides::LINES)) {
+                self.checked.add_log(origin.clone());
+                self.is_log_inside = true;
+            }
+        }
+        self.timed.push(origin.clone());
+        Ok(())
     }
 
     fn add_log(&mut self, origin: &InputName) {

@@ -5,6 +5,7 @@ use super::series::StepSeries;
 use super::{PageFinding, PageSection, job, last_calls};
 use crate::error::Result;
 use crate::output::render::Grid;
+use crate::pool;
 use crate::report::Report;
 use crate::stages::check::answer::coverage::StampCoverage;
 use crate::stages::check::answer::headline::JobAnswer;
@@ -56,9 +57,7 @@ impl PageGatherer<'_> {
             report,
             self.progress,
         )?;
-        if self.order.whole {
-            self.page.last_calls = last_calls::gather_last_calls(&seen, &checked);
-        }
+        let matrix = self.draw_calls(&mut seen, &checked);
         // Communicators united by counting are a finding's reason; the tables show those of the lines.
         seen.found.undo_unions();
         self.page.inputs.clone_from(&checked.inputs);
@@ -84,11 +83,46 @@ impl PageGatherer<'_> {
         let questions = answers::coverage_grid(&checked);
         self.sections
             .add_grid(PageSection::Questions, Ok(questions), "");
-        self.take_walked(checked.known.stamps == StampCoverage::All, seen)
+        self.take_walked(checked.known.stamps == StampCoverage::All, seen, matrix)
+    }
+
+    /// Gathers the last calls of the ranks for a picture, and beside it builds the matrix of all calls.
+    fn draw_calls(
+        &mut self,
+        seen: &mut CheckGathered,
+        checked: &CheckSummary,
+    ) -> Option<(TrafficMatrix, Report)> {
+        let (calls, sides) = seen.counted.as_mut()?.pairs.take()?;
+        let (seen, inputs) = (&*seen, &self.inputs);
+        // The walk counts all calls.
+        let is_of_all = inputs.are_logs() && self.order.filter.is_empty();
+        let tuning = seen.tuning.as_ref().filter(|_| is_of_all);
+        let build_matrix = || {
+            let sources = matrix::TrafficSources {
+                calls: &calls,
+                sides,
+                processes: seen.found.processes.clone(),
+                net: &seen.net,
+                tuning: tuning?,
+            };
+            let own = Report::of_section();
+            let matrix = matrix::build_matrix(sources, &matrix::Options::default(), &own);
+            Some((matrix, own))
+        };
+        let jobs = self.order.options.log.jobs;
+        let gather = || last_calls::gather_last_calls(seen, &calls, checked);
+        let (last, matrix) = pool::run_both(jobs, gather, build_matrix);
+        self.page.last_calls = last;
+        matrix
     }
 
     /// Takes the walk's calls, with what their stages report.
-    fn take_walked(&mut self, is_stamped: bool, mut seen: CheckGathered) -> Result<WalkedFacts> {
+    fn take_walked(
+        &mut self,
+        is_stamped: bool,
+        mut seen: CheckGathered,
+        matrix: Option<(TrafficMatrix, Report)>,
+    ) -> Result<WalkedFacts> {
         let mut walked = WalkedFacts {
             is_stamped,
             ..WalkedFacts::default()
@@ -110,20 +144,7 @@ impl PageGatherer<'_> {
             all: counted.calls,
             by_step: counted.by_step,
         });
-        let tuning = seen.tuning.as_ref().filter(|_| self.inputs.are_logs());
-        if let (Some((calls, sides)), Some(tuning)) = (counted.pairs, tuning) {
-            let sources = matrix::TrafficSources {
-                calls: &calls,
-                sides,
-                processes: seen.found.processes.clone(),
-                net: &seen.net,
-                tuning,
-            };
-            let of = matrix::Options::default();
-            let own = Report::of_section();
-            let matrix = matrix::build_matrix(sources, &of, &own);
-            walked.matrix = Some((matrix, own));
-        }
+        walked.matrix = matrix;
         Ok(walked)
     }
 

@@ -95,7 +95,10 @@ pub(crate) struct SteppedCall {
 }
 
 /// Lists the last calls up to the hang with their steps, the last one first.
-pub(crate) fn list_stepped_calls(streams: &CallStreams, steps: &LastCallSteps) -> Vec<SteppedCall> {
+pub(crate) fn list_stepped_calls<'s>(
+    streams: &'s CallStreams,
+    steps: &'s LastCallSteps,
+) -> impl Iterator<Item = SteppedCall> + use<'s> {
     let mut of_stream = vec![(0, StreamKind::Collective); streams.list.len()];
     for (&key, &stream) in &streams.at {
         of_stream[stream as usize] = key;
@@ -110,7 +113,7 @@ pub(crate) fn list_stepped_calls(streams: &CallStreams, steps: &LastCallSteps) -
         *later += all - streams.calls_until_hang(stream);
     }
     let calls = streams.list_last_calls().into_iter().rev();
-    let stepped = |call: LastStreamCall| {
+    let stepped = move |call: LastStreamCall| {
         let (caller, way) = of_stream[call.stream as usize];
         let process = streams.callers.get(caller).process;
         let (made, later) = counts.entry(process).or_default();
@@ -123,7 +126,7 @@ pub(crate) fn list_stepped_calls(streams: &CallStreams, steps: &LastCallSteps) -
             step,
         }
     };
-    calls.map(stepped).collect()
+    calls.map(stepped)
 }
 
 #[cfg(test)]

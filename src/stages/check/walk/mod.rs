@@ -24,7 +24,6 @@ use crate::report::Report;
 use crate::report::account::Account;
 use crate::source::{Input, InputName, PipeSpool};
 use crate::stages::communicators::{CommunicatorTotals, CommunicatorsSummary};
-use crate::stages::matrix;
 use crate::stages::net::{self, NetSummary};
 use crate::stages::skew::walked::SkewLogs;
 use crate::stages::survey::GapSums;
@@ -427,15 +426,9 @@ impl<'o> Gatherer<'o> {
         let late = self
             .times
             .and_then(|times| times.build_grid(merged, placed, &late_report));
-        let gathered = &mut self.gathered;
-        let counted = self.asked.map(|asked| RequestedCalls {
-            calls: gathered.count_calls_by(&asked.calls, merged),
-            by_step: gathered.take_calls_by_step(merged),
-            pairs: asked.whole.is_some().then(|| {
-                let calls = gathered.count_calls_by(&matrix::matrix_tally_options(false), merged);
-                (calls, gathered.sides_from_lines(merged))
-            }),
-        });
+        let jobs = self.options.log.jobs;
+        let asked = self.asked;
+        let counted = asked.map(|asked| asked.count_calls(&mut self.gathered, merged, jobs));
         if let Some(tuning) = &mut self.tuning {
             tuning.end_lines(merged);
         }

@@ -2,7 +2,9 @@
 
 use crate::count::calls::CountedCalls;
 use crate::count::tally;
-use crate::stages::communicators::{self, CommunicatorSide};
+use crate::members::MergedMembers;
+use crate::pool;
+use crate::stages::communicators::{self, CommunicatorSide, CommunicatorTotals};
 use crate::stages::matrix;
 
 /// Requests besides findings: the facts of TUNING lines, and calls.
@@ -27,6 +29,31 @@ impl Requested {
         match asked.and_then(|asked| asked.whole.as_ref()) {
             Some(_) => matrix::matrix_tally_options(true),
             None => communicators::tally_options(false),
+        }
+    }
+
+    /// Counts the requested calls of all that was gathered.
+    pub(super) fn count_calls(
+        &self,
+        gathered: &mut CommunicatorTotals,
+        merged: &MergedMembers,
+        jobs: usize,
+    ) -> RequestedCalls {
+        let by_step = gathered.take_calls_by_step(merged);
+        let gathered = &*gathered;
+        let calls = || gathered.count_calls_by(&self.calls, merged);
+        let count_pairs = || {
+            let calls = gathered.count_calls_by(&matrix::matrix_tally_options(false), merged);
+            Some((calls, gathered.sides_from_lines(merged)))
+        };
+        let (calls, pairs) = match self.whole {
+            Some(_) => pool::run_both(jobs, calls, count_pairs),
+            None => (calls(), None),
+        };
+        RequestedCalls {
+            calls,
+            by_step,
+            pairs,
         }
     }
 

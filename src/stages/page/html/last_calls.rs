@@ -51,13 +51,13 @@ pub(super) fn write_last_calls(last: &LastCalls, out: &mut String) {
 /// Writes the ranks that stopped, and the calls that others wait in.
 fn write_waits(last: &LastCalls, out: &mut String) {
     for rank in last.ranks.iter().filter(|rank| rank.mark.is_some()) {
-        let call = rank.last.as_ref().map(DrawnCall::describe);
+        let call = rank.last.as_ref().map(|call| &call.text.markup[..]);
         let _ = writeln!(
             out,
             "<p><strong>{} {}</strong>; its last call: {}.</p>",
             escaped(&rank.name),
             rank.mark.unwrap_or_default(),
-            escaped(&call.unwrap_or_default())
+            call.unwrap_or_default()
         );
     }
     if last.is_ahead {
@@ -90,6 +90,8 @@ struct CallsPicture<'a> {
     looks: Vec<(&'static str, char)>,
     row_height: f64,
     box_width: f64,
+    /// Where the box of each column begins, and its middle.
+    places: Vec<(String, String)>,
 }
 
 impl<'a> CallsPicture<'a> {
@@ -99,15 +101,22 @@ impl<'a> CallsPicture<'a> {
         let [tall, low] = RANK_ROW_HEIGHTS;
         // An outline at the end needs a little room.
         let room = CALLS_PICTURE_WIDTH - RANK_NAMES_WIDTH - 2.0;
+        let box_width = (room / last.columns.max(1) as f64).min(MAX_CALL_BOX_WIDTH);
+        let place = |column: usize| {
+            let x = column as f64 * box_width;
+            let middle = x + (box_width - 1.0) / 2.0;
+            (format!("{x:.2}"), format!("{middle:.2} "))
+        };
         CallsPicture {
             last,
+            places: (0..last.columns).map(place).collect(),
             looks: colour_purposes(&labels).into_iter().zip(letters).collect(),
             row_height: if last.ranks.len() <= MAX_TALL_ROWS {
                 tall
             } else {
                 low
             },
-            box_width: (room / last.columns.max(1) as f64).min(MAX_CALL_BOX_WIDTH),
+            box_width,
         }
     }
 
@@ -195,7 +204,7 @@ impl<'a> CallsPicture<'a> {
         let mut first: BTreeMap<(bool, Option<u64>), usize> = BTreeMap::new();
         for call in self.last.ranks.iter().flat_map(|rank| &rank.calls) {
             let at = first
-                .entry((call.step.is_none(), call.step))
+                .entry((call.text.step.is_none(), call.text.step))
                 .or_insert(call.column);
             *at = call.column.min(*at);
         }
@@ -224,32 +233,43 @@ impl<'a> CallsPicture<'a> {
 
     fn write_row(&self, rank: &RankRow, out: &mut String) {
         let (wide, high) = (self.box_width - 1.0, self.row_height - 3.0);
+        let size = format!("y=\"1\" width=\"{wide:.2}\" height=\"{high}\"><title>");
+        let name = escaped(&rank.name);
         let mut letters: [(String, String); 2] = Default::default();
         for (at, call) in rank.calls.iter().enumerate() {
             let (class, letter) = self.looks.get(call.kind).copied().unwrap_or(("c0", '?'));
-            let x = call.column as f64 * self.box_width;
+            let Some((x, middle)) = self.places.get(call.column) else {
+                continue;
+            };
             let state = match rank.unmet.map(|unmet| at.cmp(&unmet)) {
                 Some(std::cmp::Ordering::Equal) => " unmet",
                 Some(std::cmp::Ordering::Greater) => " behind",
                 _ => "",
             };
-            let text = escaped(&format!("{}: {}", rank.name, call.describe()));
-            let _ = writeln!(
-                out,
-                "<rect class=\"{class}{state}\" x=\"{x:.2}\" y=\"1\" width=\"{wide:.2}\" height=\"{high}\">\
-                 <title>{text}</title></rect>"
-            );
+            let parts = [
+                "<rect class=\"",
+                class,
+                state,
+                "\" x=\"",
+                x,
+                "\" ",
+                &size,
+                &name,
+                ": ",
+                &call.text.markup,
+                "</title></rect>\n",
+            ];
+            parts.into_iter().for_each(|part| out.push_str(part));
             let (places, text) = &mut letters[usize::from(state == " behind")];
-            let _ = write!(places, "{:.2} ", x + wide / 2.0);
+            places.push_str(middle);
             text.push(letter);
         }
         for (column, call) in &rank.missing {
-            let x = *column as f64 * self.box_width;
-            let text = escaped(&format!("{} has not made {call}", rank.name));
+            let x = self.places.get(*column).map_or("0", |(x, _)| x);
+            let call = escaped(call);
             let _ = writeln!(
                 out,
-                "<rect class=\"gone\" x=\"{x:.2}\" y=\"1\" width=\"{wide:.2}\" height=\"{high}\">\
-                 <title>{text}</title></rect>"
+                "<rect class=\"gone\" x=\"{x}\" {size}{name} has not made {call}</title></rect>"
             );
         }
         for ((places, text), class) in letters.iter().zip(["letters", "letters behind"]) {
@@ -281,7 +301,7 @@ fn choose_letters(labels: &[&str]) -> Vec<char> {
 
 /// Returns the cells of a rank's row in the table.
 fn list_cells(last: &LastCalls, rank: &RankRow) -> [String; 5] {
-    let words = |call: &DrawnCall| format!("{}, {}", call.call, call.place);
+    let words = |call: &DrawnCall| call.text.words.clone();
     let made = rank.last.as_ref();
     let unmet = rank.unmet.filter(|_| last.is_stuck);
     let unmet = unmet.and_then(|at| rank.calls.get(at));
@@ -291,7 +311,7 @@ fn list_cells(last: &LastCalls, rank: &RankRow) -> [String; 5] {
             .to_owned(),
         rank.host.clone(),
         made.map_or(String::new(), words),
-        made.and_then(|call| call.step)
+        made.and_then(|call| call.text.step)
             .map_or(String::new(), |step| step.to_string()),
         unmet.map_or(String::new(), words),
     ]

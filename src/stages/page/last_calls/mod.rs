@@ -14,6 +14,8 @@ mod tail;
 mod unmet;
 mod waits;
 
+use crate::count::calls::CountedCalls;
+use crate::error::escape::escape_markup;
 use crate::members::SpeakerProcess;
 use crate::stages::check::CheckSummary;
 use crate::stages::check::finding::{Finding, Severity};
@@ -22,6 +24,7 @@ use crate::stages::check::walk::CheckGathered;
 use crate::stages::communicators::JobGpu;
 use crate::stages::page::limits::LAST_CALLS_PER_RANK;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use tail::{CallWords, SideCalls, TailCall};
 use unmet::UnmetCalls;
 
@@ -81,19 +84,33 @@ pub struct DrawnCall {
     pub column: usize,
     /// Its kind of communicator: an index in [`LastCalls::kinds`].
     pub kind: usize,
-    /// `AllReduce of 1 fp32 sum`.
-    pub call: String,
-    /// `call 157 of 0x5aa5 (tensor, 8 ranks)`.
-    pub place: String,
-    /// The trainer's step.
-    pub step: Option<u64>,
+    /// What it is: one for all ranks that make the call.
+    pub text: Arc<CallText>,
 }
 
-impl DrawnCall {
-    /// `AllReduce of 1 fp32 sum, call 16 of 0x5aa5 (world, 64 ranks), step 5`.
-    pub fn describe(&self) -> String {
-        let step = self.step.map(|step| format!(", step {step}"));
-        format!("{}, {}{}", self.call, self.place, step.unwrap_or_default())
+/// A call in words.
+#[derive(Debug)]
+pub struct CallText {
+    /// `AllReduce of 1 fp32 sum, call 157 of 0x5aa5 (tensor, 8 ranks)`.
+    pub words: String,
+    /// The trainer's step.
+    pub step: Option<u64>,
+    /// Words and step, as markup has them.
+    pub markup: String,
+}
+
+impl CallText {
+    /// Makes the text of a call.
+    fn new(words: String, step: Option<u64>) -> CallText {
+        let text = match step {
+            Some(step) => escape_markup(&format!("{words}, step {step}")),
+            None => escape_markup(&words),
+        };
+        CallText {
+            markup: text,
+            words,
+            step,
+        }
     }
 }
 
@@ -118,8 +135,11 @@ impl RankTail {
 }
 
 /// Gathers the last calls of all ranks; `None` where calls of fewer than two ranks are known.
-pub(super) fn gather_last_calls(seen: &CheckGathered, checked: &CheckSummary) -> Option<LastCalls> {
-    let counted = &seen.counted.as_ref()?.pairs.as_ref()?.0;
+pub(super) fn gather_last_calls(
+    seen: &CheckGathered,
+    counted: &CountedCalls,
+    checked: &CheckSummary,
+) -> Option<LastCalls> {
     let sides = SideCalls::new(&seen.found, &seen.streams);
     let names = RankNames { found: &seen.found };
     let is_error = |finding: &&Finding| finding.severity == Severity::Error;
@@ -137,7 +157,12 @@ pub(super) fn gather_last_calls(seen: &CheckGathered, checked: &CheckSummary) ->
             unmet: None,
         }
     };
-    let last = sides.list_last_calls(seen);
+    // Without an error no rank waits, and only the calls that are drawn matter.
+    let most = match errors.is_empty() {
+        true => LAST_CALLS_PER_RANK,
+        false => usize::MAX,
+    };
+    let last = sides.list_last_calls(seen, most);
     let mut ranks: Vec<RankTail> = last.into_iter().map(of_rank).collect();
     if ranks.len() < 2 {
         return None;

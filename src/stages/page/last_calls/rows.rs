@@ -4,13 +4,14 @@ use super::columns::{SharedCall, place_from_end};
 use super::tail::{CallWords, SideCalls, TailCall};
 use super::unmet::UnmetCalls;
 use super::waits::name_rank;
-use super::{CommunicatorGroup, DrawnCall, LastCalls, RankRow, RankTail};
+use super::{CallText, CommunicatorGroup, DrawnCall, LastCalls, RankRow, RankTail};
 use crate::calls::same::{Sequence, SequenceKind, StreamKind};
 use crate::stages::communicators::JobGpu;
 use crate::stages::page::limits::{MAX_CALL_COLUMNS, MAX_DRAWN_RANKS, MIN_MARKED_CALLS};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Makes the rows.
 pub(super) struct RowBuilder<'a> {
@@ -130,13 +131,16 @@ impl RowBuilder<'_> {
     pub(super) fn draw_rows(&self, layout: &RowLayout<'_>) -> LastCalls {
         let (kinds, kind_of) = self.list_kinds(&layout.ranks);
         let found = self.sides.found;
-        let draw = |(rank, from_end): (&&RankTail, &Vec<usize>)| {
-            let drawn_at = |call: &TailCall, column| DrawnCall {
+        let mut texts: FxHashMap<TailCall, Arc<CallText>> = FxHashMap::default();
+        let mut draw = |(rank, from_end): (&&RankTail, &Vec<usize>)| {
+            let mut drawn_at = |call: &TailCall, column| DrawnCall {
                 column,
                 kind: kind_of.get(&call.communicator).copied().unwrap_or(0),
-                call: self.words.describe_with_peer(call, self.sides),
-                place: self.sides.describe_place(call.communicator, call.seq),
-                step: call.step,
+                text: Arc::clone(texts.entry(call.without_side()).or_insert_with(|| {
+                    let place = self.sides.describe_place(call.communicator, call.seq);
+                    let what = self.words.describe_with_peer(call, self.sides);
+                    Arc::new(CallText::new(format!("{what}, {place}"), call.step))
+                })),
             };
             let call = |(at, (call, from_end)): (usize, (&TailCall, &usize))| {
                 Some((at, drawn_at(call, layout.column_of(*from_end)?)))
@@ -157,7 +161,7 @@ impl RowBuilder<'_> {
             }
         };
         let rows = layout.ranks.iter().zip(&layout.from_end);
-        let mut rows: Vec<RankRow> = rows.map(draw).collect();
+        let mut rows: Vec<RankRow> = rows.map(&mut draw).collect();
         for (rank, call, from_end) in layout.iter_waits() {
             let Some(column) = layout.column_of(from_end) else {
                 continue;

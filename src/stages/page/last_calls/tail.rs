@@ -11,7 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
 /// A call of a rank.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct TailCall {
     pub(super) communicator: usize,
     /// The rank's side of it.
@@ -26,6 +26,11 @@ pub(super) struct TailCall {
 }
 
 impl TailCall {
+    /// The call as it is in words: the same for all ranks that make it.
+    pub(super) fn without_side(self) -> TailCall {
+        TailCall { side: 0, ..self }
+    }
+
     /// The operation of a message, and its peer.
     fn message(&self) -> (&'static [u8], i64) {
         match self.way {
@@ -113,8 +118,12 @@ impl<'a> SideCalls<'a> {
         })
     }
 
-    /// Lists the last calls of each rank in order.
-    pub(super) fn list_last_calls(&self, seen: &CheckGathered) -> BTreeMap<JobGpu, Vec<TailCall>> {
+    /// Lists the last calls of each rank in order, the last `most`.
+    pub(super) fn list_last_calls(
+        &self,
+        seen: &CheckGathered,
+        most: usize,
+    ) -> BTreeMap<JobGpu, Vec<TailCall>> {
         let mut ranks: BTreeMap<JobGpu, Vec<TailCall>> = BTreeMap::new();
         for SteppedCall {
             call,
@@ -127,6 +136,9 @@ impl<'a> SideCalls<'a> {
                 continue;
             };
             let calls = ranks.entry(self.gpu_of(place.side)).or_default();
+            if calls.len() >= most {
+                continue;
+            }
             calls.push(TailCall {
                 communicator: place.communicator,
                 side: place.side,
