@@ -3,6 +3,7 @@
 
 use super::JobWatch;
 use crate::count::calls::Options as Read;
+use crate::filter::CallFilter;
 use crate::members::comm_id::CommId;
 use crate::report::Report;
 use crate::report::progress::ByteProgressBar;
@@ -85,9 +86,14 @@ fn find_labels(paths: &[PathBuf], read: &Read) -> Option<KnownComms> {
         return None;
     }
     let mut report = Report::new("nccl-watch", false, true).silenced();
-    let found =
-        communicators::read_communicators(&origins, read, &mut report, &ByteProgressBar::default())
-            .ok()?;
+    let found = communicators::read_communicators(
+        &origins,
+        read,
+        &CallFilter::default(),
+        &mut report,
+        &ByteProgressBar::default(),
+    )
+    .ok()?;
     let known = |communicator: &communicators::MergedCommunicator| {
         let Named::Id(id, _) = communicator.key else {
             return None;

@@ -22,6 +22,7 @@ pub fn format_event(event: &WatchEvent) -> String {
             format!("the job moves again after {}", format_duration(*rested))
         }
         WatchEvent::Dropped(bytes) => format!("{bytes} bytes of lines over 16 MiB were not read"),
+        WatchEvent::StepsChanged => STEPS_CHANGED_TEXT.to_owned(),
     }
 }
 
@@ -31,6 +32,7 @@ fn format_step(ended: &StepEvent) -> String {
         step,
         calls,
         left_out,
+        is_open,
     } = ended;
     let mut line = format!("step {}", step.step);
     if let Some(seconds) = step.time_s {
@@ -44,7 +46,8 @@ fn format_step(ended: &StepEvent) -> String {
         0 => count_phrase(all.calls, "call"),
         n => format!("{} of {}", all.calls, count_phrase(all.calls + n, "call")),
     };
-    let _ = write!(line, "  {made}  {}", format_bytes(all));
+    let so_far = if *is_open { " so far" } else { "" };
+    let _ = write!(line, "  {made}{so_far}  {}", format_bytes(all));
     let each = calls.each_op().map(|(op, made)| {
         let op = escape_for_terminal(&String::from_utf8_lossy(op), false);
         format!("{op} {}", made.calls)
@@ -91,6 +94,10 @@ pub fn format_stall(rested: Duration, step: Option<u64>, calls: &CallsByOp) -> S
 /// The report on a stall in which no rank differs from the others.
 pub const EQUAL_CALLS_TEXT: &str = "next: if the job still runs, take a stack of each process (py-spy dump --pid PID): all ranks have \
                          made the same calls, and the log does not show which one stopped";
+
+/// The report where later lines belong to steps that were reported.
+const STEPS_CHANGED_TEXT: &str =
+    "later lines changed the calls of steps above; their final calls: nccl-ops --by step FILE";
 
 /// The report when a pipe ends.
 pub fn format_end(step: Option<u64>, calls: &CallsByOp) -> String {

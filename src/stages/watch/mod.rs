@@ -47,6 +47,8 @@ pub enum WatchEvent {
     Moves(Duration),
     /// Bytes of a line over the limit that were not read.
     Dropped(u64),
+    /// Later lines changed the calls of steps that were reported.
+    StepsChanged,
 }
 
 /// A step's line has come.
@@ -58,6 +60,8 @@ pub struct StepEvent {
     pub calls: CallsByOp,
     /// How many calls do not.
     pub left_out: u64,
+    /// Some ranks have made fewer calls than others: more may come.
+    pub is_open: bool,
 }
 
 /// How the calls of steps are counted.
@@ -234,6 +238,7 @@ impl<'o> JobWatch<'o> {
                 step,
                 calls: CallsByOp::default(),
                 left_out: 0,
+                is_open: false,
             }));
         }
         self.all.add_calls(&news.calls);

@@ -3,7 +3,6 @@ use super::{JobWatch, STEP_TALLY, WatchEvent};
 use crate::count::calls::count_calls;
 use crate::count::filtered::CountFilter;
 use crate::filter::CallFilter;
-use crate::log::placement::SettleRule;
 use crate::report::Report;
 use crate::report::progress::ByteProgressBar;
 use crate::source::{AppendedBytes, InputName};
@@ -156,54 +155,110 @@ fn growing_logs() -> impl Strategy<Value = (Vec<Vec<u8>>, Vec<Growth>)> {
     })
 }
 
+/// What a watch reports of logs that grow.
+#[derive(Default)]
+struct WatchedRows {
+    /// Steps and their calls.
+    steps: Vec<(u64, u64)>,
+    /// Steps that may have more calls.
+    open: Vec<u64>,
+    has_changed: bool,
+    /// The lines of all logs in the order in which they came.
+    lines: Vec<u8>,
+}
+
+/// Lets logs grow; none is ahead of another by more than `lead` bytes.
+fn watch_growths(
+    texts: &[Vec<u8>],
+    growths: impl Iterator<Item = Growth>,
+    lead: usize,
+) -> WatchedRows {
+    let read = testing::options(1, false);
+    let mut now = Instant::now();
+    let mut watch = JobWatch::new(&read, None, now);
+    let every = CallFilter::default();
+    let all = CountFilter::new(&every, &STEP_TALLY).unwrap();
+    let mut waiting = WaitingSteps::new();
+    let mut rests: Vec<&[u8]> = texts.iter().map(|text| &text[..]).collect();
+    let mut rows = Vec::new();
+    let mut found = WatchedRows::default();
+    let mut unfinished = vec![Vec::new(); rests.len()];
+    for (rank, bytes, tenths) in growths {
+        let input = rank % rests.len();
+        let most = rests.iter().map(|rest| rest.len()).max().unwrap_or(0);
+        let ahead = most - rests[input].len();
+        let bytes = bytes.min(lead.saturating_sub(ahead));
+        let (bytes, rest) = rests[input].split_at(bytes.min(rests[input].len()));
+        rests[input] = rest;
+        let begun: &mut Vec<u8> = &mut unfinished[input];
+        begun.extend_from_slice(bytes);
+        let end = memchr::memrchr(b'\n', begun).map_or(0, |at| at + 1);
+        found.lines.extend(begun.drain(..end));
+        let grown = AppendedBytes {
+            input,
+            bytes,
+            is_pipe: false,
+            anew: false,
+        };
+        waiting.add_events(watch.read_growth(&grown, now), now);
+        for round in 0..=tenths {
+            let news = InputNews {
+                has_grown: round == 0 && !bytes.is_empty(),
+                has_files: false,
+                is_of_several: true,
+            };
+            if let Some(rule) = waiting.find_due_count(news, now) {
+                waiting.count_calls(&mut watch, &all, rule);
+            }
+            rows.extend(waiting.take_ready(&watch, now));
+            now += Duration::from_millis(100);
+        }
+    }
+    waiting.add_events(watch.read_last_lines(now), now);
+    waiting.count_last_calls(&mut watch, &all, now);
+    rows.extend(waiting.take_ready(&watch, now));
+    for event in rows {
+        match event {
+            WatchEvent::Step(ended) => {
+                let number = ended.step.step;
+                found.steps.push((number, ended.calls.total().calls));
+                found.open.extend(ended.is_open.then_some(number));
+            }
+            WatchEvent::StepsChanged => found.has_changed = true,
+            _ => {}
+        }
+    }
+    found
+}
+
+/// The rest of each log, piece by piece.
+fn all_rests() -> impl Iterator<Item = Growth> {
+    (0..400).map(|rank| (rank, 9000, 0))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     /// However the logs of ranks grow, each step has the calls of nccl-ops, and comes once.
     #[test]
     fn each_step_has_the_calls_of_nccl_ops((texts, growths) in growing_logs()) {
-        let read = testing::options(1, false);
-        let mut now = Instant::now();
-        let mut watch = JobWatch::new(&read, None, now);
-        let every = CallFilter::default();
-    let all = CountFilter::new(&every, &STEP_TALLY).unwrap();
-    let mut waiting = WaitingSteps::new();
-        let mut rests: Vec<&[u8]> = texts.iter().map(|text| &text[..]).collect();
-        let mut rows = Vec::new();
         // Ranks wait for each other: none makes a call before all have joined, and what one has written, the others
         // write soon.
         let joined = |text: &[u8]| memmem::find(text, b": opCount ").unwrap_or(0);
         let begins = (0..).zip(&texts).map(|(rank, text)| (rank, joined(text), 0));
-        let ends = (0..400).map(|rank| (rank, 9000, 0));
         let begins: Vec<_> = begins.collect();
-        for (rank, bytes, tenths) in begins.into_iter().chain(growths).chain(ends) {
-            let input = rank % rests.len();
-            let most = rests.iter().map(|rest| rest.len()).max().unwrap_or(0);
-            let ahead = most - rests[input].len();
-            let bytes = bytes.min(MAX_LEAD_BYTES.saturating_sub(ahead));
-            let (bytes, rest) = rests[input].split_at(bytes.min(rests[input].len()));
-            rests[input] = rest;
-            let grown = AppendedBytes { input, bytes, is_pipe: false, anew: false };
-            waiting.add_events(watch.read_growth(&grown, now), now);
-            for round in 0..=tenths {
-                let news = InputNews {
-                    has_grown: round == 0 && !bytes.is_empty(),
-                    has_files: false,
-                    is_of_several: true,
-                };
-                if let Some(rule) = waiting.find_due_count(news, now) {
-                    waiting.count_calls(&mut watch, &all, rule);
-                }
-                rows.extend(waiting.take_ready(&watch, now));
-                now += Duration::from_millis(100);
-            }
-        }
-        waiting.add_events(watch.read_last_lines(now), now);
-        waiting.count_calls(&mut watch, &all, SettleRule::Lines);
-        rows.extend(waiting.take_ready(&watch, now));
-        let rows = rows.iter().filter_map(|event| match event {
-            WatchEvent::Step(ended) => Some((ended.step.step, ended.calls.total().calls)),
-            _ => None,
-        });
-        prop_assert_eq!(rows.collect::<Vec<_>>(), count_files(&texts));
+        let growths = begins.into_iter().chain(growths).chain(all_rests());
+        let found = watch_growths(&texts, growths, MAX_LEAD_BYTES);
+        prop_assert_eq!(found.steps, count_files(&texts));
+        prop_assert!(!found.has_changed);
+        prop_assert!(found.open.is_empty());
+    }
+
+    /// Where logs come in an order in which no job writes them, steps may lack calls of later lines; if they do, that is
+    /// reported.
+    #[test]
+    fn a_step_that_lacks_calls_is_reported((texts, growths) in growing_logs()) {
+        let found = watch_growths(&texts, growths.into_iter().chain(all_rests()), usize::MAX);
+        let is_right = found.steps == count_files(&[found.lines]);
+        prop_assert_eq!(is_right, !found.has_changed, "{:?}", found.steps);
     }
 }

@@ -30,8 +30,8 @@ pub(super) struct InputNews {
 pub(super) struct WaitingSteps {
     /// Each with the time when it came.
     events: Vec<(WatchEvent, Instant)>,
-    /// The calls of steps, in order: those that pass the filter, and how many do not.
-    counted: VecDeque<(u64, CallsByOp, u64)>,
+    /// The calls of steps, in order.
+    counted: VecDeque<CountedStep>,
     /// The last step that is settled, with calls or without, and whether its row may still wait.
     settled: (Option<StepKey>, bool),
     /// By which rules the calls were counted since text came.
@@ -44,6 +44,19 @@ pub(super) struct WaitingSteps {
     began: Option<Instant>,
     /// How long they wait where text comes without a pause.
     longest: Duration,
+    /// It was reported that the calls of earlier steps are others.
+    is_changed: bool,
+}
+
+/// The calls of a step.
+#[derive(Debug)]
+struct CountedStep {
+    step: u64,
+    /// Those that pass the filter, and how many do not.
+    calls: CallsByOp,
+    left_out: u64,
+    /// Some ranks have made fewer calls than others.
+    is_open: bool,
 }
 
 impl WaitingSteps {
@@ -57,6 +70,7 @@ impl WaitingSteps {
             quiet: None,
             began: None,
             longest: Duration::ZERO,
+            is_changed: false,
         }
     }
 
@@ -106,6 +120,21 @@ impl WaitingSteps {
         (self.counted_by != Some(rule)).then_some(rule)
     }
 
+    /// Counts the calls of all steps with a line: nothing more is expected.
+    pub(super) fn count_last_calls(
+        &mut self,
+        watch: &mut JobWatch<'_>,
+        filter: &CountFilter<'_>,
+        now: Instant,
+    ) {
+        self.count_calls(watch, filter, SettleRule::Whole);
+        self.count_calls(watch, filter, SettleRule::Lines);
+        if !self.is_changed && watch.counts.has_changed() {
+            self.is_changed = true;
+            self.add_events(vec![WatchEvent::StepsChanged], now);
+        }
+    }
+
     /// Counts the calls of the steps that wait.
     pub(super) fn count_calls(
         &mut self,
@@ -114,14 +143,19 @@ impl WaitingSteps {
         rule: SettleRule,
     ) {
         let (settled, last) = watch.counts.take_settled(rule);
-        self.settled = (last, last != self.settled.0);
+        self.settled = (last, self.settled.1 || last != self.settled.0);
         for settled in settled {
             let all = calls_by_step(&settled);
             let mut kept = calls_by_step(&filter.keep_calls(settled).0);
             self.counted.extend(all.into_iter().map(|(step, all)| {
                 let kept = kept.remove(&step).unwrap_or_default();
                 let left_out = all.total().calls - kept.total().calls;
-                (step.step, kept, left_out)
+                CountedStep {
+                    step: step.step,
+                    calls: kept,
+                    left_out,
+                    is_open: rule == SettleRule::Lines,
+                }
             }));
         }
         (self.counted_by, self.began, self.longest) = (Some(rule), None, Duration::ZERO);
@@ -147,10 +181,11 @@ impl WaitingSteps {
             let number = ended.step.step;
             let mut counted = self.counted.iter();
             // Earlier ones are of steps that the last lines alone did not show.
-            if let Some(known) = counted.position(|(step, ..)| *step == number)
-                && let Some((_, calls, left_out)) = self.counted.drain(..=known).next_back()
+            if let Some(known) = counted.position(|known| known.step == number)
+                && let Some(known) = self.counted.drain(..=known).next_back()
             {
-                (ended.calls, ended.left_out) = (calls, left_out);
+                (ended.calls, ended.left_out) = (known.calls, known.left_out);
+                ended.is_open = known.is_open;
                 ready = ready.max(at + 1);
             }
             if self.settled.1 && self.settled.0.is_some_and(|last| last.step == number) {

@@ -66,6 +66,18 @@ impl<'o> GrowingCounts<'o> {
         (calls, self.all.live.last_settled_step())
     }
 
+    /// True if the text so far gives a step that was returned other calls than then.
+    pub fn has_changed(&mut self) -> bool {
+        let CallCollector {
+            tally,
+            merged,
+            live,
+            ..
+        } = &mut self.all;
+        live.compare_emitted(tally, self.options, &self.log, merged);
+        live.is_contradicted()
+    }
+
     fn add_piece(&mut self, text: &[u8], pause: Option<FlushReason>) {
         let visit = TallyPartial::new(self.tally);
         let recogniser = &self.options.log.recogniser;

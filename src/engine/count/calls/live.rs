@@ -57,6 +57,12 @@ impl CallsChecksum {
     }
 }
 
+impl CallsChecksum {
+    fn plus(self, other: CallsChecksum) -> CallsChecksum {
+        CallsChecksum(self.0.wrapping_add(other.0))
+    }
+}
+
 impl<'e> LiveCounts<'e> {
     /// Emits calls to `early`.
     pub(super) fn with_sink(
@@ -209,6 +215,38 @@ impl<'e> LiveCounts<'e> {
         let rows = RowCounts::new(options, read.window);
         let calls = finish_counts(options, merged, tally.ops.clone(), logged, rows, true);
         Some(calls)
+    }
+
+    /// Compares the emitted calls with those that all text so far gives the same steps.
+    pub(super) fn compare_emitted(
+        &mut self,
+        tally: &mut Tally,
+        read: &Options,
+        log: &LogState,
+        merged: &MergedMembers,
+    ) {
+        let timeline = log.update_growing_timeline(&mut self.growing, &read.timeline);
+        let first = self.turned[1];
+        let is_emitted = |gap: usize| {
+            let step = timeline.step_of(gap).map(timeline::TrainStep::key);
+            let is_within = |step| Some(step) > first && Some(step) <= self.step;
+            read.counts_gap(timeline, gap) && step.is_some_and(is_within)
+        };
+        let Some(mut found) = tally.all_calls_so_far(timeline, merged) else {
+            return;
+        };
+        let mut sum = CallsChecksum::default();
+        let mut take = |gap: usize, key: CallKey, value: CallVolume| {
+            if is_emitted(gap) {
+                sum.add_counts(gap, key, value);
+            }
+        };
+        for pieces in &found.pieces {
+            pieces.each_count(&mut take);
+        }
+        found.others.drain(take);
+        let [since, before] = self.sums;
+        self.is_otherwise |= sum != since.plus(before);
     }
 
     /// Forgets what was emitted before the last checkpoint; without a sink, counts it by step first.

@@ -263,6 +263,16 @@ impl Tally {
         })
     }
 
+    /// Returns all calls of a growing input that are not forgotten, as everything so far places them.
+    pub(crate) fn all_calls_so_far(
+        &mut self,
+        timeline: &StepTimeline,
+        merged: &MergedMembers,
+    ) -> Option<SettledCalls> {
+        self.placer.drop_window();
+        self.settled_calls(timeline, merged, None, SettleRule::Lines)
+    }
+
     /// True if the held calls and `step_lines` step lines take the memory of a pipe.
     pub(crate) fn is_pipe_full(&self, step_lines: usize) -> bool {
         self.placer.is_pipe_full(step_lines)

@@ -257,6 +257,11 @@ impl CallPlacer {
         }
     }
 
+    /// Makes the next live placement one of all calls since the last checkpoint: the window of the last ones is dropped.
+    pub(crate) fn drop_window(&mut self) {
+        self.lately = None;
+    }
+
     /// The last calls, placed by what has come so far: those of gap `needed` and later are among them.
     pub fn live_placement(
         &mut self,

@@ -3,6 +3,7 @@
 use super::{LagContext, ProcessProgress};
 use crate::stages::check::finding::{Confidence, Finding, Kind};
 use crate::stages::check::ranks::mismatch::show_call;
+use crate::stages::check::ranks::stopped::StopEvidence;
 use crate::stages::check::streams::compare::{CommMember, DifferingComm};
 use crate::stages::check::wording::{number_and_noun, verb_form};
 
@@ -62,6 +63,9 @@ impl LagContext<'_> {
                      went on"
                 }
                 true => "few ranks are ahead of many, and the log reports that the job failed",
+                false if self.stop == StopEvidence::Stalled => {
+                    "few ranks are ahead of many, and no rank wrote anything more while the log was watched"
+                }
                 false => "few ranks are ahead of many, and these are all at the same call",
             }
             .to_owned(),
