@@ -12,6 +12,7 @@ use nccl_pipe::count::calls;
 use nccl_pipe::count::calls::CountedCalls;
 use nccl_pipe::count::groups::GroupBy;
 use nccl_pipe::count::tally;
+use nccl_pipe::filter::CallFilter;
 use nccl_pipe::grammar::trainer::Recogniser;
 use nccl_pipe::log;
 use nccl_pipe::log::timeline;
@@ -229,7 +230,8 @@ fn back(c: &mut Criterion, bench: &Bench) {
 /// The first walk of every stage that must know a call's step before it can write the call.
 fn first_walk(c: &mut Criterion) {
     table(c, "nccl-steps --list", |origins, jobs| {
-        let list = steps::list_steps(origins, &options(jobs), &mut report(), &Unwatched, None);
+        let (options, every) = (options(jobs), CallFilter::default());
+        let list = steps::list_steps(origins, &options, &every, &mut report(), &Unwatched, None);
         list.expect("steps").build_sheet().to_grid()
     });
 }

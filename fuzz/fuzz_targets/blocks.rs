@@ -4,6 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use nccl_pipe::filter::CallFilter;
 use nccl_pipe::stages::steps;
 use nccl_pipe_fuzz::Nobody;
 use nccl_pipe_fuzz::{alike, log, written};
@@ -21,8 +22,15 @@ fn cut(data: &[u8]) -> Vec<u8> {
 fuzz_target!(|data: &[u8]| {
     for text in [log(data), cut(data)] {
         alike(&text, |origins, options, report| {
-            steps::list_steps(origins, options, report, &Nobody, None)
-                .map(|list| written(list.build_sheet().to_grid()))
+            steps::list_steps(
+                origins,
+                options,
+                &CallFilter::default(),
+                report,
+                &Nobody,
+                None,
+            )
+            .map(|list| written(list.build_sheet().to_grid()))
         });
     }
 });

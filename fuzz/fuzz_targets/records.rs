@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nccl_pipe::source;
+use nccl_pipe::filter::{CallFilter, JobRankTable};
 use nccl_pipe::stages::check::{self, JobLiveness};
 use nccl_pipe::stages::{comms, proxy};
 use nccl_pipe_fuzz::{Nobody, Work, alike, options, record, report, written};
@@ -19,8 +19,9 @@ fuzz_target!(|data: &[u8]| {
     });
     let work = Work::default();
     let origins = [work.file("record", &record)];
-    let source = source::Options { mmap: false };
-    if let Ok(found) = proxy::read_proxy_operations(&origins, source, false, &mut report()) {
+    let (read, every) = (options(1, false), CallFilter::default());
+    let ranks = JobRankTable::default();
+    if let Ok(found) = proxy::read_proxy_operations(&origins, &read, &every, ranks, &mut report()) {
         written(proxy::proxy_sums_grid(&found, &proxy::Options::default()));
         written(proxy::incomplete_ops_grid(&found));
     }

@@ -5,6 +5,7 @@
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
+use nccl_pipe::filter::CallFilter;
 use nccl_pipe::stages::steps;
 use nccl_pipe::synth::fault::{Fault, FaultKind};
 use nccl_pipe::synth::options::size;
@@ -107,7 +108,15 @@ fuzz_target!(|data: &[u8]| {
     };
     let work = Work::default();
     let (origin, mut report) = (work.file("x.log", &log), report());
-    let _ = steps::list_steps(&[origin], &read(1, true), &mut report, &Nobody, None);
+    let every = CallFilter::default();
+    let _ = steps::list_steps(
+        &[origin],
+        &read(1, true),
+        &every,
+        &mut report,
+        &Nobody,
+        None,
+    );
     let account = report.total_account();
     adds_up(account);
     // The truth counts ends of lines: a cut log, or a bar at the end of a rank's file, has a line without one.

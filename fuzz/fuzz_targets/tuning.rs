@@ -3,12 +3,13 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use nccl_pipe::filter::CallFilter;
 use nccl_pipe::stages::tuning::{self, table};
 use nccl_pipe_fuzz::{Nobody, alike, log, written};
 
 fuzz_target!(|data: &[u8]| {
     alike(&log(data), |origins, options, report| {
-        let found = tuning::read_tuning(origins, options, report, &Nobody)?;
+        let found = tuning::read_tuning(origins, options, &CallFilter::default(), report, &Nobody)?;
         let grid = |(channels, sizes)| {
             table::build_crossover_grid(&found, &table::Options { channels, sizes })
         };

@@ -2,7 +2,9 @@
 
 use clap::Parser;
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, ProgramRun, RowFormat, StepArgs};
+use nccl_pipe::program::cli::{
+    FileArgs, FilterArgs, FormatArgs, InputArgs, ProgramRun, RowFormat, StepArgs,
+};
 use nccl_pipe::stages::answers;
 use nccl_pipe::stages::communicators;
 use std::process::ExitCode;
@@ -38,6 +40,10 @@ use std::process::ExitCode;
 /// With --members there is one row per member: comm_id, rank, host, pid, dev, bus_id
 /// (hexadecimal), nvml_dev, comm (its address in the process), calls, nranks, global_rank (its
 /// rank in the job), label, state, phase (how far its initialisation came).
+///
+/// --op, --rank, --comm, --host and --where choose calls: a row has those that fit, and is left out
+/// if it has none. Where a member made no calls at all, its own columns decide. Labels and
+/// members are by all calls.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-communicators", version, after_long_help = AFTER)]
 #[command(mut_arg("top", |top| cli::top_of_counts(top, LARGEST_BY)))]
@@ -50,6 +56,8 @@ pub(crate) struct Cli {
     /// Write one row per member instead of one per communicator
     #[arg(long)]
     members: bool,
+    #[command(flatten)]
+    filter: FilterArgs,
     #[command(flatten)]
     format: FormatArgs,
     #[command(flatten)]
@@ -71,9 +79,11 @@ pub(crate) fn main() -> ExitCode {
     cli::run_program("nccl-communicators", |cli: Cli| {
         cli.file.redirect()?;
         let mut run = ProgramRun::new("nccl-communicators", &cli.input, &cli.steps)?;
+        run.set_filter(cli.filter.build_filter()?, &cli.input)?;
         let found = communicators::read_communicators(
             &run.origins,
             &run.options,
+            &run.filter,
             &mut run.report,
             &run.bar,
         )?;

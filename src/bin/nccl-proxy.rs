@@ -1,8 +1,9 @@
 //! nccl-proxy: see `--help`.
 
 use clap::Parser;
+use nccl_pipe::filter::JobRankTable;
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, ProgramRun, StepArgs};
+use nccl_pipe::program::cli::{FileArgs, FilterArgs, FormatArgs, InputArgs, ProgramRun, StepArgs};
 use nccl_pipe::stages::proxy::{self, ProxyColumn};
 use std::process::ExitCode;
 
@@ -17,7 +18,8 @@ use std::process::ExitCode;
 /// progress_us, mean_us and max_us (from then to their end), and what the seen steps waited for:
 /// buffer_us (a slot), gpu_us (the GPU), peer_us (room at the receiver), net_us (the network, or data) and
 /// flush_us (the flush into the GPU's memory). most and share are the longest of these. Times are sums
-/// over operations, which run side by side.
+/// over operations, which run side by side. After rank comes global_rank, the rank in the job, where a log beside
+/// the traces shows it.
 ///
 /// Notes report what the longest wait usually means, and a peer or channel that takes 1.5 times as long as
 /// the median of the others.
@@ -43,6 +45,8 @@ pub(crate) struct Cli {
     #[arg(long)]
     incomplete: bool,
     #[command(flatten)]
+    filter: FilterArgs,
+    #[command(flatten)]
     format: FormatArgs,
     #[command(flatten)]
     file: FileArgs,
@@ -65,11 +69,17 @@ pub(crate) fn main() -> ExitCode {
         let mut options = proxy::Options::default();
         options.by.extend(&cli.by);
         let mut run = ProgramRun::of_whole_logs("nccl-proxy", &cli.input, &StepArgs::default())?;
-        let strict = run.options.log.strict;
+        let filter = cli.filter.build_filter()?;
+        let has_ranks = cli.incomplete || cli.by.contains(&ProxyColumn::Rank);
+        let ranks = match has_ranks || filter.needs_job_ranks() {
+            true => run.read_job_ranks(&run.origins),
+            false => JobRankTable::default(),
+        };
         let found = proxy::read_proxy_operations(
             &run.origins,
-            run.options.source,
-            strict,
+            &run.options,
+            &filter,
+            ranks,
             &mut run.report,
         )?;
         let sheet = || match cli.incomplete {

@@ -4,7 +4,7 @@ use clap::Parser;
 use nccl_pipe::output::live_rows::{LiveBatch, LiveRows as Taker};
 use nccl_pipe::output::render::Grid;
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, ProgramRun, StepArgs};
+use nccl_pipe::program::cli::{FileArgs, FilterArgs, FormatArgs, InputArgs, ProgramRun, StepArgs};
 use nccl_pipe::program::live_rows::LiveRowPrinter;
 use nccl_pipe::stages::answers;
 use nccl_pipe::stages::steps;
@@ -21,7 +21,8 @@ use std::process::ExitCode;
 /// steps and, of several inputs, file (the name of the input). A new segment begins where the step
 /// number falls or new processes take over (a restart, a new epoch). steps is the number of steps
 /// that a row represents: more than 1 where the trainer prints every k-th step. Rows `between` and
-/// `after` hold the calls that belong to no step.
+/// `after` hold the calls that belong to no step. --op, --rank, --comm, --host and --where choose
+/// the calls that are counted.
 ///
 /// If the log has no step lines of a known trainer, the error shows up to three kinds of lines
 /// that may be step lines, with the --step-regex that reads each. None is used without
@@ -35,6 +36,11 @@ use std::process::ExitCode;
 #[command(mut_arg("format", |format| format.requires("list")))]
 #[command(mut_arg("sort", |sort| sort.requires("list")))]
 #[command(mut_arg("top", |top| cli::top_of_counts(top, LARGEST_BY).requires("list")))]
+#[command(mut_arg("op", |op| op.requires("list")))]
+#[command(mut_arg("rank", |rank| rank.requires("list")))]
+#[command(mut_arg("comm", |comm| comm.requires("list")))]
+#[command(mut_arg("host", |host| host.requires("list")))]
+#[command(mut_arg("expression", |expression| expression.requires("list")))]
 pub(crate) struct Cli {
     #[command(flatten)]
     input: InputArgs,
@@ -46,6 +52,8 @@ pub(crate) struct Cli {
     /// Also write the lines that identify communicators, so that later programs know the ranks
     #[arg(long, conflicts_with = "list")]
     keep_init: bool,
+    #[command(flatten)]
+    filter: FilterArgs,
     #[command(flatten)]
     format: FormatArgs,
     #[command(flatten)]
@@ -69,11 +77,13 @@ pub(crate) fn main() -> ExitCode {
         cli.file.redirect()?;
         let mut run = ProgramRun::new("nccl-steps", &cli.input, &cli.steps)?;
         run.options.log.keep_init_lines = cli.keep_init;
+        run.set_filter(cli.filter.build_filter()?, &cli.input)?;
         let ProgramRun {
             origins,
             options,
             report,
             bar,
+            filter,
             ..
         } = &mut run;
         if cli.list {
@@ -82,7 +92,7 @@ pub(crate) fn main() -> ExitCode {
             let is_early = early.is_possible();
             let mut rows = |next: LiveBatch<Grid>| early.print_next(&next, |grid| grid.into());
             let rows = is_early.then(|| Taker::new(&mut rows));
-            let list = steps::list_steps(origins, options, report, bar, rows)?;
+            let list = steps::list_steps(origins, options, filter, report, bar, rows)?;
             output
                 .printer(report)
                 .largest_by(LARGEST_BY)

@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, ProgramRun, StepArgs};
+use nccl_pipe::program::cli::{FileArgs, FilterArgs, FormatArgs, InputArgs, ProgramRun, StepArgs};
 use nccl_pipe::stages::tuning::{self, table};
 use std::process::ExitCode;
 
@@ -18,7 +18,8 @@ use std::process::ExitCode;
 /// for these lines; up to NCCL 2.23 one line may serve several calls), ambiguous (lines that fit
 /// calls of several operations or communicators of several sizes) and without_call (lines that fit
 /// no call). Bytes are those of the TUNING lines: count × element size, and up to NCCL 2.23 also ×
-/// nranks for AllGather and ReduceScatter.
+/// nranks for AllGather and ReduceScatter. --op, --rank, --comm, --host and --where choose lines by
+/// what their calls have in common.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-tuning", version, after_long_help = AFTER)]
 #[command(mut_arg("top", |top| cli::top_of_counts(top, LARGEST_BY)))]
@@ -32,6 +33,8 @@ pub(crate) struct Cli {
     /// Write one row per size instead of ranges
     #[arg(long)]
     sizes: bool,
+    #[command(flatten)]
+    filter: FilterArgs,
     #[command(flatten)]
     format: FormatArgs,
     #[command(flatten)]
@@ -58,7 +61,14 @@ pub(crate) fn main() -> ExitCode {
     cli::run_program("nccl-tuning", |cli: Cli| {
         cli.file.redirect()?;
         let mut run = ProgramRun::new("nccl-tuning", &cli.input, &StepArgs::default())?;
-        let found = tuning::read_tuning(&run.origins, &run.options, &mut run.report, &run.bar)?;
+        run.set_filter(cli.filter.build_filter()?, &cli.input)?;
+        let found = tuning::read_tuning(
+            &run.origins,
+            &run.options,
+            &run.filter,
+            &mut run.report,
+            &run.bar,
+        )?;
         let options = table::Options {
             channels: cli.channels,
             sizes: cli.sizes,

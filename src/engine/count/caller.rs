@@ -3,7 +3,7 @@
 use crate::members::comm_id::CommId;
 use crate::members::job_ranks::JobRanks;
 use crate::members::{MergedMembers, SpeakerComm};
-use crate::output::table::Timing;
+use crate::output::table::{Row, Timing};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +26,23 @@ pub struct Caller {
     pub global_rank: Option<u32>,
     /// The recorder of its calls, if a tally is exact.
     pub recorded: CallProvenance,
+}
+
+impl Caller {
+    /// Fills in the caller's columns of a row.
+    pub fn fill_row<'r>(&'r self, row: Row<'r>) -> Row<'r> {
+        Row {
+            host: &self.host,
+            pid: self.pid,
+            dev: self.dev,
+            rank: self.rank,
+            global_rank: self.global_rank,
+            comm: self.comm,
+            comm_id: self.comm_id,
+            src: &self.recorded.src,
+            ..row
+        }
+    }
 }
 
 /// What recorded calls (columns of the table) and how they were served. Times of two clocks are not comparable.

@@ -7,6 +7,7 @@ pub mod durations;
 pub mod filtered;
 pub mod groups;
 mod limits;
+pub mod member_filter;
 pub mod notes;
 pub mod row_counts;
 pub mod spread;

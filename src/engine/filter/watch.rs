@@ -150,7 +150,12 @@ impl FilterPart {
     /// Reports how many calls passed, or the values present if none did, and how many calls have no rank where that
     /// decides.
     pub fn report(&self, filter: &CallFilter, report: &Report) {
-        let (of, all) = (filter.note_prefix, count_phrase(self.all, "call"));
+        self.report_as("call", filter, report);
+    }
+
+    /// Like [`FilterPart::report`], where a `noun` other than a call passed.
+    pub fn report_as(&self, noun: &str, filter: &CallFilter, report: &Report) {
+        let (of, all) = (filter.note_prefix, count_phrase(self.all, noun));
         if self.all == 0 {
             return;
         }

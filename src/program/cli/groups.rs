@@ -41,9 +41,15 @@ impl GroupArgs {
                 by.push(column);
             }
         }
-        // A communicator's columns have its host: a name represents one column.
-        if by.contains(&GroupBy::Comm) {
-            by.retain(|column| *column != GroupBy::Host);
+        // The host is a column of a communicator's address, the rank in the job one of a rank: a name represents one
+        // column.
+        for (wide, own) in [
+            (GroupBy::Comm, GroupBy::Host),
+            (GroupBy::Rank, GroupBy::GlobalRank),
+        ] {
+            if by.contains(&wide) {
+                by.retain(|column| *column != own);
+            }
         }
         by
     }
@@ -67,7 +73,7 @@ enum ByArg {
     /// The id that all members of a communicator share
     #[value(name = "comm_id", alias = "comm-id")]
     CommId,
-    /// The rank in the communicator; the rank in the job is global_rank
+    /// The rank in the communicator, with the rank in the job (global_rank)
     Rank,
     /// The rank in the job
     #[value(name = "global_rank", alias = "global-rank")]
@@ -109,9 +115,12 @@ mod tests {
         };
         assert_eq!(
             of(&[ByArg::Rank, ByArg::Step, ByArg::Rank]),
-            ["rank", "step"]
+            ["rank", "global_rank", "step"]
         );
-        assert_eq!(of(&[ByArg::Host, ByArg::Rank]), ["host", "rank"]);
+        assert_eq!(
+            of(&[ByArg::Host, ByArg::Rank]),
+            ["host", "rank", "global_rank"]
+        );
         let comm = ["host", "pid", "comm"];
         assert_eq!(of(&[ByArg::Comm, ByArg::Host]), comm);
         assert_eq!(of(&[ByArg::Host, ByArg::Comm]), comm);

@@ -6,7 +6,7 @@ use crate::count::calls::{self, CountedCalls, Progress};
 use crate::count::filtered::CountFilter;
 use crate::count::groups::{self, GroupBy};
 use crate::count::tally;
-use crate::filter::CallFilter;
+use crate::filter::{CallFilter, JobRankTable};
 use crate::log;
 use crate::log::timeline::{self, MarkerSide};
 use crate::output::live_rows::{LiveBatch, LiveRows as Taker};
@@ -146,14 +146,18 @@ impl ProgramRun {
 
     /// Sets the ranks of the job in a filter that needs them, as these inputs have them.
     pub fn set_filter_ranks(&self, filter: &mut CallFilter, origins: &[InputName]) {
-        if !filter.needs_job_ranks() {
-            return;
+        if filter.needs_job_ranks() {
+            filter.set_job_ranks(self.read_job_ranks(origins));
         }
+    }
+
+    /// Reads the ranks of the job, as far as these inputs show them.
+    pub fn read_job_ranks(&self, origins: &[InputName]) -> JobRankTable {
         let mut read = self.options.clone();
         read.window = None;
         let mut silent = Report::new("", false, true).silenced();
         let ranks = read_job_ranks(origins, &read, &mut silent, &self.bar);
-        filter.set_job_ranks(ranks.unwrap_or_default().into_table());
+        ranks.unwrap_or_default().into_table()
     }
 
     /// Refuses `--follow`, in a program that needs whole logs.

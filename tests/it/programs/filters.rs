@@ -290,13 +290,92 @@ fn the_steps_of_a_watched_job_have_the_calls_of_a_filter() {
     }
 }
 
+/// Steps, communicators and TUNING lines have the calls that nccl-ops keeps.
+#[test]
+fn rows_of_other_things_have_the_calls_of_a_filter() {
+    let args = [
+        "--ranks", "8", "--tp", "2", "--steps", "4", "--seed", "5", "--tuning",
+    ];
+    let log = run("nccl-synth", &args).text();
+    let table = |program: &str, args: &[&str]| {
+        let args = [&["-q"], args].concat();
+        Csv::of(&feed(program, &args, log.as_str()).ends(0))
+    };
+    let sums = |table: &Csv, by: &str| {
+        let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+        for row in &table.rows {
+            let calls: u64 = table.get(row, "calls").parse().unwrap();
+            if calls > 0 && !table.get(row, by).is_empty() {
+                *sums.entry(table.get(row, by).to_owned()).or_default() += calls;
+            }
+        }
+        sums
+    };
+    let tuning = table("nccl-tuning", &[]);
+    for filter in [
+        ["--op", "AllReduce"],
+        ["--rank", "2,5"],
+        ["--where", "bytes >= 1M and nranks < 8"],
+        ["--where", "global_rank = 3 or op = Broadcast"],
+    ] {
+        let ops = |by: &str| {
+            sums(
+                &table("nccl-ops", &[&["--by", by][..], &filter].concat()),
+                by,
+            )
+        };
+        let (by_step, by_comm) = (ops("step"), ops("comm_id"));
+        assert!(by_step.len() == 4 && by_comm.len() > 1, "{filter:?}");
+        let mut steps = sums(
+            &table("nccl-steps", &[&["--list"][..], &filter].concat()),
+            "step",
+        );
+        steps.retain(|step, _| step.parse::<u64>().is_ok());
+        assert_eq!(steps, by_step, "{filter:?}");
+        let comms = table("nccl-communicators", &filter);
+        assert_eq!(sums(&comms, "comm_id"), by_comm, "{filter:?}");
+        let members = table(
+            "nccl-communicators",
+            &[&["--members"][..], &filter].concat(),
+        );
+        assert_eq!(sums(&members, "comm_id"), by_comm, "{filter:?}");
+    }
+    let of_op = table("nccl-tuning", &["--op", "allgather"]);
+    let mut expected = tuning.rows.clone();
+    expected.retain(|row| tuning.get(row, "op") == "AllGather");
+    assert!(!expected.is_empty() && expected.len() < tuning.rows.len());
+    assert_eq!(of_op.rows, expected);
+    let known = "--where: step is not known here; expected one of op, bytes";
+    feed("nccl-tuning", &["--where", "step = 1"], log.as_str())
+        .ends(2)
+        .says(&[known]);
+}
+
+/// An operation of the proxy thread passes by its call's operation and its rank; a rank comes with that in the job.
+#[test]
+fn operations_of_the_proxy_thread_pass_a_filter() {
+    let traces = "testdata/captured/ddp-profiler";
+    let table = |args: &[&str]| {
+        Csv::of(&run(
+            "nccl-proxy",
+            &[&["-q", "--by", "rank,op"], args, &[traces]].concat(),
+        ))
+    };
+    let all = table(&[]);
+    let kept = table(&["--rank", "1,2", "--op", "AllReduce"]);
+    let mut expected = all.rows.clone();
+    expected.retain(|row| matches!(all.get(row, "global_rank"), "1" | "2"));
+    assert_eq!(kept.rows, expected);
+    assert!(!expected.is_empty() && expected.len() < all.rows.len());
+}
+
 #[test]
 fn programs_without_a_filter_name_one_that_has_it() {
-    for program in ["nccl-steps", "nccl-timing"] {
+    for program in ["nccl-net", "nccl-timing"] {
         run(program, &["--op", "AllReduce", "x.log"])
             .ends(2)
             .says(&[&format!(
-                "tip: {program} has no filter of calls; this counts some of them: nccl-ops"
+                "tip: {program} reads no calls; this counts some of a log: nccl-ops --op AllReduce"
             )]);
     }
 }

@@ -30,7 +30,7 @@ fn an_operation_that_did_not_end_is_listed() {
     )
     .ends(1);
     let rows: Vec<String> = out.text().lines().skip(1).map(str::to_owned).collect();
-    let row = "ReduceScatter,0x14ba61f9a096f33f,0,0,0,1,send,2,1,,,,,waits for the GPU's data";
+    let row = "ReduceScatter,0x14ba61f9a096f33f,0,0,0,1,send,2,1,,,,,waits for the GPU's data,";
     assert_eq!(rows, [row]);
 }
 

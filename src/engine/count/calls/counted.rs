@@ -85,17 +85,7 @@ impl CountedCalls {
         };
         match self.who.get(key.member as usize) {
             None => row,
-            Some(who) => Row {
-                host: &who.host,
-                pid: who.pid,
-                dev: who.dev,
-                rank: who.rank,
-                global_rank: who.global_rank,
-                comm: who.comm,
-                comm_id: who.comm_id,
-                src: &who.recorded.src,
-                ..row
-            },
+            Some(who) => who.fill_row(row),
         }
     }
 

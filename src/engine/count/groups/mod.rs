@@ -52,7 +52,7 @@ impl GroupBy {
             GroupBy::Step => &["step"],
             GroupBy::Comm => &["host", "pid", "comm"],
             GroupBy::CommId => &["comm_id"],
-            GroupBy::Rank => &["rank"],
+            GroupBy::Rank => &["rank", "global_rank"],
             GroupBy::GlobalRank => &["global_rank"],
             GroupBy::Host => &["host"],
             GroupBy::Datatype => &["datatype"],
@@ -196,7 +196,11 @@ fn build_column(calls: &CountedCalls, by: GroupBy) -> (GroupColumn, Vec<Vec<Grou
         GroupBy::CommId => {
             members(|w| vec![GroupValue::from_string(w.comm_id.map(|id| id.to_string()))])
         }
-        GroupBy::Rank => members(|w| vec![GroupValue::from_number(w.rank.map(u64::from))]),
+        GroupBy::Rank => members(|w| {
+            let ranks = [w.rank, w.global_rank];
+            let values = ranks.map(|rank| GroupValue::from_number(rank.map(u64::from)));
+            values.to_vec()
+        }),
         GroupBy::GlobalRank => {
             members(|w| vec![GroupValue::from_number(w.global_rank.map(u64::from))])
         }
@@ -447,7 +451,10 @@ mod tests {
             GroupBy::CommId => vec![GroupValue::from_string(
                 who.comm_id.map(|id| id.to_string()),
             )],
-            GroupBy::Rank => vec![GroupValue::from_number(who.rank.map(u64::from))],
+            GroupBy::Rank => vec![
+                GroupValue::from_number(who.rank.map(u64::from)),
+                GroupValue::from_number(who.global_rank.map(u64::from)),
+            ],
             GroupBy::GlobalRank => vec![GroupValue::from_number(who.global_rank.map(u64::from))],
             GroupBy::Host => vec![host_value(who)],
             GroupBy::Datatype => vec![GroupValue::from_datatype(key.datatype)],

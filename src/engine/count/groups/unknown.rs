@@ -18,7 +18,10 @@ pub fn note_unknown_columns(calls: &CountedCalls, by: &[GroupBy], report: &Repor
         if unknown.saturating_mul(MIN_UNKNOWN_ONE_IN) < all {
             continue;
         }
-        let column = by.columns().last().copied().unwrap_or_default();
+        let column = match by {
+            GroupBy::Comm => "comm",
+            by => by.columns()[0],
+        };
         let why = match by {
             GroupBy::Step if !calls.has_steps => {
                 "no step lines were found (name the trainer with --trainer, or describe its lines \

@@ -6,7 +6,9 @@ use super::limits::{NO_CODE, NO_LINE_POSITION};
 use super::record::{CallRecorder, ProcessCalls, calls_until};
 use super::what::{CallShape, CallShapes};
 use crate::by_number::ByNumber;
+use crate::grammar::values::{Datatype, RedOp, has_redop, has_root};
 use crate::members::{MergedNumbers, OpInterner};
+use crate::output::table::Row;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -314,6 +316,21 @@ impl StreamsByProcess {
     /// Returns the shapes of calls, by number.
     pub fn call_shapes(&self) -> &[CallShape] {
         self.whats.interned_values()
+    }
+
+    /// Returns `calls` of a shape as a row of the call table, without their member's columns.
+    pub fn row_of_shape(&self, what: &CallShape, calls: u64) -> Row<'_> {
+        let op = self.ops.name_of_op(what.op);
+        Row {
+            op,
+            count: Some(what.count),
+            datatype: Some(Datatype(what.datatype)),
+            nranks: what.nranks,
+            redop: has_redop(op).then_some(RedOp(what.redop)),
+            root: has_root(op).then_some(what.root),
+            calls,
+            ..Row::default()
+        }
     }
 
     /// Drops the first `of(process)` calls of each process.

@@ -237,7 +237,7 @@ fn write_inputs<B: TuningOption>(
         methods.add_counts(placed.methods);
         for plan in &mut plans {
             if let InputPlan::Log(log) = plan {
-                log.survey.settle_steps(&placed);
+                log.survey.settle_steps(&placed, &surveyed);
             }
         }
     }
@@ -316,7 +316,7 @@ impl<B: TuningOption> InputStage for FirstWalk<'_, B> {
     type Visit = B::Visit;
 
     fn begin_input(&mut self, _: String) {
-        self.now = SurveyBuilder::new(self.read, false);
+        self.now = SurveyBuilder::new(self.read, None);
         self.beside = B::default();
     }
 

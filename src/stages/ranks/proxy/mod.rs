@@ -12,13 +12,17 @@ mod table;
 pub use notes::report_proxy_notes;
 pub use table::{Options, ProxyColumn, incomplete_ops_grid, proxy_sums_grid};
 
+use crate::count::calls::Options as Read;
+use crate::count::member_filter::MemberFilter;
 use crate::error::{Error, Result};
+use crate::filter::{CallFilter, JobRankTable};
 use crate::formats::Provides;
 use crate::formats::open::{self, InputOutcomes};
 use crate::formats::profiler::{self, ProfilerVisitor, ProxyOp, ProxyWait, TransferSide};
-use crate::output::table::Row;
+use crate::members::comm_id::CommId;
+use crate::output::table::{Column, Row};
 use crate::report::Report;
-use crate::source::{self, InputName};
+use crate::source::InputName;
 use limits::{MAX_INCOMPLETE_OPS_KEPT, MAX_PROXY_LINKS};
 use std::collections::BTreeMap;
 
@@ -31,6 +35,8 @@ pub(crate) struct ProxyKey {
     /// The communicator's id and the rank in it.
     pub(crate) comm: Option<u64>,
     pub(crate) rank: Option<u64>,
+    /// The rank in the job.
+    pub(crate) global_rank: Option<u32>,
     pub(crate) channel: u64,
     pub(crate) peer: u64,
     /// Steps of an operation: operations with other numbers are not compared.
@@ -123,6 +129,30 @@ pub struct ProxyOperations {
     /// Operations that did not end, in the order of the traces.
     pub(crate) open: Vec<ProxyOp>,
     calls: u64,
+    ops: u64,
+    /// Which operations count.
+    filter: MemberFilter,
+    /// The ranks of the job, as far as a log beside the traces shows them.
+    job_ranks: JobRankTable,
+}
+
+impl ProxyOperations {
+    /// The rank in the job of a communicator's rank.
+    pub(crate) fn job_rank_of(&self, comm: Option<u64>, rank: Option<u64>) -> Option<u32> {
+        let members = self.job_ranks.get(&CommId::from_printed(comm?))?;
+        members.get(usize::try_from(rank?).ok()?).copied()
+    }
+
+    fn is_wanted(&mut self, op: &ProxyOp) -> bool {
+        self.filter.does_row_pass(&Row {
+            op: &op.op,
+            comm_id: op.comm.map(CommId::from_printed),
+            rank: op.rank.and_then(|rank| u32::try_from(rank).ok()),
+            global_rank: self.job_rank_of(op.comm, op.rank),
+            calls: 1,
+            ..Row::default()
+        })
+    }
 }
 
 impl ProfilerVisitor for ProxyOperations {
@@ -132,11 +162,16 @@ impl ProfilerVisitor for ProxyOperations {
     }
 
     fn visit_proxy_op(&mut self, op: &ProxyOp) {
+        self.ops += 1;
+        if !self.is_wanted(op) {
+            return;
+        }
         let key = ProxyKey {
             op: op.op.clone(),
             side: op.side,
             comm: op.comm,
             rank: op.rank,
+            global_rank: self.job_rank_of(op.comm, op.rank),
             channel: op.channel,
             peer: op.peer,
             steps: op.steps,
@@ -151,20 +186,36 @@ impl ProfilerVisitor for ProxyOperations {
     }
 }
 
-/// Reads the operations of all traces.
+/// The columns of an operation.
+const PROXY_COLUMNS: [Column; 6] = [
+    Column::op,
+    Column::comm_id,
+    Column::comm,
+    Column::rank,
+    Column::global_rank,
+    Column::host,
+];
+
+/// Reads the operations of all traces that pass `filter`; `job_ranks` are the ranks of the job by communicator.
 ///
 /// # Errors
-/// No input could be read, or an input is not a trace; damage under `--strict`.
+/// No input could be read, or an input is not a trace; damage under `--strict`; the filter needs another column.
 pub fn read_proxy_operations(
     origins: &[InputName],
-    source: source::Options,
-    strict: bool,
+    read: &Read,
+    filter: &CallFilter,
+    job_ranks: JobRankTable,
     report: &mut Report,
 ) -> Result<ProxyOperations> {
-    let mut found = ProxyOperations::default();
+    let (source, strict) = (read.source, read.log.strict);
+    let mut found = ProxyOperations {
+        filter: MemberFilter::new(filter, &PROXY_COLUMNS)?,
+        job_ranks,
+        ..ProxyOperations::default()
+    };
     let mut outcome = InputOutcomes::new(origins);
     for origin in origins {
-        let before = (found.sums.len(), found.calls);
+        let before = (found.ops, found.calls);
         let known = open::open_input::<()>(origin, source, Provides::PROXY);
         // A folder may also have logs.
         if origin.is_listed() && matches!(known, Err(Error::Content(_))) {
@@ -177,7 +228,7 @@ pub fn read_proxy_operations(
                 crate::log::first_damage_error(&known.name(), &account)?;
             }
             report.report_input(&known.name(), &account);
-            if (found.sums.len(), found.calls) == before {
+            if (found.ops, found.calls) == before {
                 report.warn(&format!(
                     "{}: the trace has no call: the plugin records nothing without \
                      NCCL_PROFILE_EVENT_MASK",
@@ -193,7 +244,8 @@ pub fn read_proxy_operations(
         let none = "none of the files is a trace of NCCL's profiler plugin";
         return Err(Error::Content(none.to_owned()));
     }
-    if found.sums.is_empty() && found.calls > 0 {
+    found.filter.report_as("operation", report);
+    if found.ops == 0 && found.calls > 0 {
         report.warn(
             "the traces have no operation of the proxy thread: nothing went over a network, or \
              NCCL_PROFILE_EVENT_MASK lacks 8 (operations) and 16 (steps)",

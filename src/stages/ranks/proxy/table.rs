@@ -30,13 +30,24 @@ impl ProxyColumn {
         (ProxyColumn::Peer, "peer"),
     ];
 
-    fn cell_of_key(self, key: &ProxyKey) -> TableCell<'static> {
+    /// Its columns: a rank comes with the rank in the job.
+    fn columns(self) -> &'static [&'static str] {
         match self {
-            ProxyColumn::Op => op_name_cell(&key.op),
-            ProxyColumn::CommId => comm_id_cell(key.comm),
-            ProxyColumn::Rank => key.rank.into(),
-            ProxyColumn::Channel => key.channel.into(),
-            ProxyColumn::Peer => key.peer.into(),
+            ProxyColumn::Op => &["op"],
+            ProxyColumn::CommId => &["comm_id"],
+            ProxyColumn::Rank => &["rank", "global_rank"],
+            ProxyColumn::Channel => &["channel"],
+            ProxyColumn::Peer => &["peer"],
+        }
+    }
+
+    fn cells_of_key(self, key: &ProxyKey) -> Vec<TableCell<'static>> {
+        match self {
+            ProxyColumn::Op => vec![op_name_cell(&key.op)],
+            ProxyColumn::CommId => vec![comm_id_cell(key.comm)],
+            ProxyColumn::Rank => vec![key.rank.into(), job_rank_cell(key.global_rank)],
+            ProxyColumn::Channel => vec![key.channel.into()],
+            ProxyColumn::Peer => vec![key.peer.into()],
         }
     }
 }
@@ -46,6 +57,10 @@ fn op_name_cell(op: &[u8]) -> TableCell<'static> {
         b"" => TableCell::Empty,
         op => op.to_vec().into(),
     }
+}
+
+fn job_rank_cell(rank: Option<u32>) -> TableCell<'static> {
+    rank.map(u64::from).into()
 }
 
 fn comm_id_cell(comm: Option<u64>) -> TableCell<'static> {
@@ -74,10 +89,7 @@ pub(super) fn ns_to_us(ns: u128) -> f64 {
 
 /// Returns the sums by the columns of `options` and the direction.
 pub fn proxy_sums_grid(found: &ProxyOperations, options: &Options) -> Grid {
-    let names = options.by.iter().filter_map(|by| {
-        let known = ProxyColumn::ALL.iter().find(|(known, _)| known == by);
-        known.map(|(_, name)| *name)
-    });
+    let names = options.by.iter().flat_map(|by| by.columns()).copied();
     let own = [
         "side",
         "ops",
@@ -108,6 +120,7 @@ pub fn proxy_sums_grid(found: &ProxyOperations, options: &Options) -> Grid {
             side: key.side,
             comm: key.comm.filter(|_| has(ProxyColumn::CommId)),
             rank: key.rank.filter(|_| has(ProxyColumn::Rank)),
+            global_rank: key.global_rank.filter(|_| has(ProxyColumn::Rank)),
             channel: if has(ProxyColumn::Channel) {
                 key.channel
             } else {
@@ -128,8 +141,8 @@ pub fn proxy_sums_grid(found: &ProxyOperations, options: &Options) -> Grid {
             0 => TableCell::Empty,
             _ => ns_to_us(sums.waits[wait as usize]).into(),
         };
-        let mut cells: Vec<TableCell<'static>> =
-            options.by.iter().map(|by| by.cell_of_key(key)).collect();
+        let by = options.by.iter();
+        let mut cells: Vec<TableCell<'static>> = by.flat_map(|by| by.cells_of_key(key)).collect();
         cells.extend([
             direction_name(key.side).into(),
             sums.ops.into(),
@@ -209,6 +222,7 @@ pub fn incomplete_ops_grid(found: &ProxyOperations) -> Grid {
         "transmitted",
         "done",
         "phase",
+        "global_rank",
     ];
     let row = |op: &ProxyOp| {
         let of = op.phases;
@@ -227,6 +241,7 @@ pub fn incomplete_ops_grid(found: &ProxyOperations) -> Grid {
             of.map(|of| of.transmitted).into(),
             of.map(|of| of.done).into(),
             op_phase(op).into(),
+            job_rank_cell(found.job_rank_of(op.comm, op.rank)),
         ]
     };
     Grid {

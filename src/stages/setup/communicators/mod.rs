@@ -23,9 +23,13 @@ pub(crate) mod view;
 mod wire_bytes;
 
 use crate::count::calls::{Options as Read, Progress};
+use crate::count::filtered::CountFilter;
+use crate::count::member_filter::{MemberFilter, SHAPE_COLUMNS};
 use crate::count::notes;
 use crate::count::tally::{self, SizeKey};
+use crate::count::tally::{CallKey, CallVolume};
 use crate::error::Result;
+use crate::filter::{CallFilter, FilterPart};
 use crate::formats::Provides;
 use crate::formats::open::OpenInput;
 use crate::grammar::values::ByteBasis;
@@ -33,6 +37,7 @@ use crate::log::propose;
 use crate::log::timeline::PresentSteps;
 use crate::log::{LogState, MergedChunk};
 use crate::members::{MergedMembers, OpInterner, SpeakerProcess};
+use crate::output::table::Row;
 use crate::report::Report;
 use crate::source::InputName;
 use crate::stages::{self, InputStage};
@@ -81,6 +86,37 @@ impl CommunicatorsSummary {
         if let Some(apart) = self.apart.take() {
             self.communicators = apart;
             self.lookups.take();
+        }
+    }
+
+    /// Keeps `calls` and leaves the others out of the rows, and so the members that made only others. Members
+    /// without any call stay if `filter` accepts their own columns.
+    fn keep_calls(&mut self, calls: Vec<(CallKey, CallVolume)>, filter: &CallFilter) {
+        let mut without = FilterPart::default();
+        let ranks = self.communicators.iter().filter(|of| of.place.sure);
+        let ranks = ranks.flat_map(|of| of.sides.iter().copied().zip(&of.place.ranks));
+        let ranks: FxHashMap<usize, u32> = ranks.map(|(side, rank)| (side, *rank)).collect();
+        for (at, side) in self.sides.iter_mut().enumerate() {
+            let process = &self.processes[side.process as usize];
+            let row = Row {
+                host: &process.host,
+                pid: process.pid,
+                dev: side.dev,
+                comm: Some(side.comm),
+                comm_id: side.comm_id,
+                rank: side.rank,
+                global_rank: ranks.get(&at).copied(),
+                nranks: side.nranks,
+                ..Row::default()
+            };
+            side.is_left_out = !side.uses.is_empty() || !without.does_pass(&row, filter);
+            side.uses.clear();
+        }
+        for (key, value) in calls {
+            if let Some(&side) = self.side_of.get(&key.member) {
+                self.sides[side].is_left_out = false;
+                self.sides[side].uses.push((key, value));
+            }
         }
     }
 
@@ -136,23 +172,28 @@ pub(crate) fn tally_options(steps: bool) -> tally::Options {
     }
 }
 
-/// Reads all `origins`, which must be logs.
+/// Reads all `origins`, which must be logs. The calls and members of rows are those that pass `filter`.
 ///
 /// # Errors
-/// No input could be read, the window is not there, damage under `--strict`.
+/// No input could be read, the window is not there, damage under `--strict`; the filter needs a column that these
+/// calls lack.
 pub fn read_communicators(
     origins: &[InputName],
     read: &Read,
+    filter: &CallFilter,
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<CommunicatorsSummary> {
-    let tally = tally_options(read.window.is_some());
+    MemberFilter::new(filter, &SHAPE_COLUMNS)?;
+    let wanted = tally_options(read.window.is_some());
+    let by_filter = CountFilter::new(filter, &wanted)?;
+    let tally = by_filter.tally();
     let mut stage = CommunicatorsStage {
-        all: CommunicatorTotals::new(&tally, origins.len(), read.log.jobs),
+        all: CommunicatorTotals::new(tally, origins.len(), read.log.jobs),
         present: PresentSteps::default(),
         read,
     };
-    let new = || CommunicatorsPartial::new(&tally);
+    let new = || CommunicatorsPartial::new(tally);
     let merged = stages::read_stage(&mut stage, origins, read, report, progress, new)?;
     let CommunicatorsStage {
         mut all, present, ..
@@ -164,8 +205,13 @@ pub fn read_communicators(
     }
     progress.finish();
     all.take_rest(&merged, read.window.as_ref());
-    let found = all.finish(&merged);
+    let passing = (!filter.is_empty()).then(|| all.keep_calls(&by_filter, &merged));
+    let mut found = all.finish(&merged);
     report_missing(&found.sides, &found.communicators, report);
+    if let Some((calls, part)) = passing {
+        found.keep_calls(calls, filter);
+        part.report(filter, report);
+    }
     Ok(found)
 }
 

@@ -39,6 +39,15 @@ const COMMUNICATOR_COLUMNS: [&str; 27] = [
     "name",
 ];
 
+impl CommunicatorsSummary {
+    /// The communicators that have a member in the rows.
+    fn listed_communicators(&self) -> impl Iterator<Item = &MergedCommunicator> {
+        let is_listed = |side: &usize| !self.sides[*side].is_left_out;
+        let all = self.communicators.iter();
+        all.filter(move |of| of.sides.is_empty() || of.sides.iter().any(is_listed))
+    }
+}
+
 /// Builds a row for each communicator.
 pub fn build_communicator_grid(found: &CommunicatorsSummary) -> Grid {
     let row = |communicator: &MergedCommunicator| {
@@ -94,7 +103,7 @@ pub fn build_communicator_grid(found: &CommunicatorsSummary) -> Grid {
     };
     Grid {
         columns: COMMUNICATOR_COLUMNS.map(str::to_owned).to_vec(),
-        rows: found.communicators.iter().map(row).collect(),
+        rows: found.listed_communicators().map(row).collect(),
     }
 }
 
@@ -125,10 +134,10 @@ pub fn build_member_grid(found: &CommunicatorsSummary) -> Grid {
         "phase",
     ];
     let mut rows = Vec::new();
-    for communicator in &found.communicators {
+    for communicator in found.listed_communicators() {
         let of = CommunicatorFacts::new(found, communicator);
         let place = &communicator.place;
-        for (at, side) in of.sides().enumerate() {
+        for (at, side) in of.sides().enumerate().filter(|(_, side)| !side.is_left_out) {
             let hex = |n: u64, x: &str| TableCell::from(format!("{x}{n:x}"));
             rows.push(vec![
                 communicator
@@ -222,7 +231,7 @@ pub fn build_terminal_grid(found: &CommunicatorsSummary) -> Grid {
             text(communicator.label.evidence.join("; ")),
         ]
     };
-    let rows: Vec<Vec<TableCell<'static>>> = found.communicators.iter().map(row).collect();
+    let rows: Vec<Vec<TableCell<'static>>> = found.listed_communicators().map(row).collect();
     let says = |column: &usize| rows.iter().any(|row| row[*column] != TableCell::Empty);
     let kept: Vec<usize> = (0..columns.len()).filter(says).collect();
     Grid {

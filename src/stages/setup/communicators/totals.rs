@@ -6,8 +6,10 @@ use super::{
 };
 use crate::count::calls::{CountedCalls, finish_counts};
 use crate::count::cells::CellGatherer;
+use crate::count::filtered::CountFilter;
 use crate::count::row_counts::RowCounts;
-use crate::count::tally::{self, CallKey, ChunkCounts, SortBuffer, Tally};
+use crate::count::tally::{self, CallKey, CallVolume, ChunkCounts, SortBuffer, Tally};
+use crate::filter::FilterPart;
 use crate::log::MergedChunk;
 use crate::log::placement::{PlacedCalls, Placement, TakenInput};
 use crate::log::timeline::{self, StepTimeline, StepWindow};
@@ -227,6 +229,22 @@ impl CommunicatorTotals {
         }
         let none = RowCounts::new(tally, None);
         finish_counts(tally, merged, ops, calls, none, false)
+    }
+
+    /// Returns the calls that pass `filter`, by merged member, as its caller distinguishes them.
+    pub(crate) fn keep_calls(
+        &self,
+        filter: &CountFilter<'_>,
+        merged: &MergedMembers,
+    ) -> (Vec<(CallKey, CallVolume)>, FilterPart) {
+        let names = CountedCalls::of_names(filter.tally(), merged, &self.tally.ops);
+        let mut part = FilterPart::default();
+        let calls = self.calls.clone().into_sorted().into_iter();
+        let passing = calls.filter_map(|(((), key), value)| {
+            let (key, passes) = filter.judge_key(&names, None, &key, value.calls, &mut part);
+            passes.then_some((key, value))
+        });
+        (passing.collect(), part)
     }
 
     /// Returns the sides that lines report, without their calls.

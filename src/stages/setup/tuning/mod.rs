@@ -10,29 +10,55 @@ pub mod table;
 pub(crate) mod tuning_stage;
 
 use crate::count::calls::{Options, Progress};
+use crate::count::member_filter::MemberFilter;
 use crate::error::Result;
+use crate::filter::CallFilter;
 use crate::formats::Provides;
 use crate::log::MergedChunk;
+use crate::output::table::Column;
 use crate::report::Report;
 use crate::source::InputName;
 use crate::stages::{self, InputStage};
 use fold::TuningPartial;
 use tuning_stage::{TuningLineCounts, TuningStage};
 
-/// Reads all `origins`, which must be logs.
+/// The columns of a line and of the calls that it serves.
+const TUNING_COLUMNS: [Column; 13] = [
+    Column::op,
+    Column::bytes,
+    Column::nranks,
+    Column::algo,
+    Column::proto,
+    Column::nchannels,
+    Column::host,
+    Column::pid,
+    Column::dev,
+    Column::comm,
+    Column::comm_id,
+    Column::rank,
+    Column::global_rank,
+];
+
+/// Reads all `origins`, which must be logs. Lines count whose calls pass `filter`.
 ///
 /// # Errors
-/// No input could be read, or is a log; damage under `--strict`.
+/// No input could be read, or is a log; damage under `--strict`; the filter needs another column.
 pub fn read_tuning(
     origins: &[InputName],
     options: &Options,
+    filter: &CallFilter,
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<TuningStage> {
-    let (mut all, merged) =
-        stages::gather_stage::<TuningStage>(origins, options, report, progress)?;
+    let mut all = TuningStage::with_filter(MemberFilter::new(filter, &TUNING_COLUMNS)?);
+    let new = TuningPartial::default;
+    let merged = stages::read_stage(&mut all, origins, options, report, progress, new)?;
+    progress.finish();
     all.end_lines(&merged);
-    report_unmatched_calls(all.sum_counts(), all.calls, report);
+    match filter.is_empty() {
+        true => report_unmatched_calls(all.sum_counts(), all.calls, report),
+        false => all.report_filter(report),
+    }
     Ok(all)
 }
 

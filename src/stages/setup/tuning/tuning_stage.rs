@@ -5,10 +5,13 @@ use super::burst::{
 };
 use super::call_methods::CallMethods;
 use super::fold::{TuningPartial, TuningSlotLine};
+use crate::count::member_filter::MemberFilter;
 use crate::grammar::values::op_kind;
 use crate::log::MergedChunk;
 use crate::members::OpInterner;
 use crate::members::{MergedMembers, MergedNumbers};
+use crate::output::table::{Row, Timing};
+use crate::report::Report;
 use crate::stages::setup::thread::SpeakerThread;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -75,6 +78,9 @@ pub struct TuningStage {
     open: FxHashMap<SpeakerThread, TuningBurst>,
     /// The method of each call, if wanted.
     pub(super) served: Option<CallMethods>,
+    /// Which lines count, by the calls that they serve.
+    #[serde(skip)]
+    filter: MemberFilter,
 }
 
 impl TuningStage {
@@ -86,9 +92,22 @@ impl TuningStage {
         }
     }
 
+    /// Counts the lines whose calls pass `filter`.
+    pub(super) fn with_filter(filter: MemberFilter) -> TuningStage {
+        TuningStage {
+            filter,
+            ..TuningStage::default()
+        }
+    }
+
     /// Returns the method of each call, after [`TuningStage::end_lines`].
     pub(crate) fn into_served(self) -> CallMethods {
         self.served.unwrap_or_default().with_names(self.names)
+    }
+
+    /// Reports how many lines passed the filter.
+    pub(super) fn report_filter(&self, report: &Report) {
+        self.filter.report_as("TUNING line", report);
     }
 
     /// Sums up the counts of all lines.
@@ -267,16 +286,17 @@ impl TuningStage {
             counts.joined = counts.lines;
             counts.calls = counts.lines.saturating_mul(each);
         }
-        if joined > 0 {
+        let member = same(|made| Some(made.member)).flatten();
+        if joined > 0 && self.is_line_wanted(&key, member, counts.lines, merged) {
             self.found.entry(key).or_default().add_counts(counts);
         }
         let alone = (found.lines - joined) * times;
-        if alone > 0 {
-            let key = TuningKey {
-                op: line.op,
-                nranks: None,
-                ..key
-            };
+        let key = TuningKey {
+            op: line.op,
+            nranks: None,
+            ..key
+        };
+        if alone > 0 && self.is_line_wanted(&key, None, alone, merged) {
             self.found
                 .entry(key)
                 .or_default()
@@ -285,6 +305,38 @@ impl TuningStage {
                     alone,
                     ..TuningLineCounts::default()
                 });
+        }
+    }
+
+    /// True if lines pass the filter: by their own columns and by what their possible calls have in common.
+    fn is_line_wanted(
+        &mut self,
+        key: &TuningKey,
+        member: Option<u32>,
+        lines: u64,
+        merged: &MergedMembers,
+    ) -> bool {
+        if self.filter.is_empty() {
+            return true;
+        }
+        let (algo, proto) = key.how.algorithm_and_protocol(&self.names);
+        let timing = Timing {
+            algo: &algo,
+            proto: &proto,
+            nchannels: key.channels,
+            ..Timing::default()
+        };
+        let row = Row {
+            op: key.op.map_or(b"", |op| self.names.name_of_op(op)),
+            nranks: key.nranks,
+            only_bytes: Some(key.bytes),
+            timing: Some(&timing),
+            calls: lines,
+            ..Row::default()
+        };
+        match member {
+            Some(member) => self.filter.does_pass(merged, member, &row),
+            None => self.filter.does_row_pass(&row),
         }
     }
 }

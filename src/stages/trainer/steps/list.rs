@@ -2,7 +2,9 @@
 
 use super::{StepsOutput, read_logs};
 use crate::count::calls::{Options, Progress};
+use crate::count::member_filter::{MemberFilter, SHAPE_COLUMNS};
 use crate::error::Result;
+use crate::filter::{CallFilter, FilterPart};
 use crate::log::LogState;
 use crate::log::timeline::{GapKind, LiveTimeline, MarkerSide, StepTimeline};
 use crate::members::MergedMembers;
@@ -32,17 +34,27 @@ const STEP_LIST_COLUMNS: [&str; 9] = [
 /// that the rows' calls are the log's. Of one input that is still being written `early` gets the next
 /// rows as soon as they are settled; all come again at the end.
 ///
+/// Calls that do not pass `filter` are left out of the sums.
+///
 /// # Errors
-/// As [`lines`](super::write_step_lines).
+/// As [`lines`](super::write_step_lines); the filter needs a column that a log's calls lack here.
 pub fn list_steps(
     origins: &[InputName],
     options: &Options,
+    filter: &CallFilter,
     report: &mut Report,
     progress: &dyn Progress,
     early: Option<LiveRows<'_, Grid>>,
 ) -> Result<StepList> {
-    let to = StepsOutput::Rows(early.filter(|_| origins.len() == 1));
-    let (logs, (_, first)) = read_logs(origins, options, report, progress, to)?;
+    let members = MemberFilter::new(filter, &SHAPE_COLUMNS)?;
+    let to = StepsOutput::Rows(members, early.filter(|_| origins.len() == 1));
+    let (mut logs, (_, first)) = read_logs(origins, options, report, progress, to)?;
+    let mut passed = FilterPart::default();
+    let parts = logs.iter_mut().map(|log| log.survey.take_filtered());
+    parts.for_each(|part| passed.merge(part));
+    if !filter.is_empty() {
+        passed.report(filter, report);
+    }
     let is_several = logs.len() > 1;
     let mut unknown = GapCallSum::default();
     let mut listed = Vec::new();

@@ -1,6 +1,7 @@
 //! nccl-steps: the lines of chosen steps, byte for byte, or one row for each step.
 
 use crate::count::calls::{Options, Progress};
+use crate::count::member_filter::MemberFilter;
 use crate::count::notes;
 use crate::error::{Error, Result};
 use crate::formats::Provides;
@@ -43,8 +44,8 @@ struct SurveyedLog {
 enum StepsOutput<'e> {
     /// The lines of the steps.
     Lines(&'e mut dyn Write),
-    /// Rows of the steps, if they are wanted so early.
-    Rows(Option<LiveRows<'e, Grid>>),
+    /// Rows of the steps, of the calls that pass; before the end if there is a taker.
+    Rows(MemberFilter, Option<LiveRows<'e, Grid>>),
 }
 
 /// The state of reading.
@@ -79,7 +80,11 @@ impl InputStage for StepsReader<'_, '_> {
     type Visit = CallRecorder;
 
     fn begin_input(&mut self, _: String) {
-        self.now = SurveyBuilder::new(self.options, matches!(self.to, StepsOutput::Rows(_)));
+        let sums_of = match &self.to {
+            StepsOutput::Rows(filter, _) => Some(filter),
+            StepsOutput::Lines(_) => None,
+        };
+        self.now = SurveyBuilder::new(self.options, sums_of);
     }
 
     // Rows need no line again.
@@ -99,7 +104,7 @@ impl InputStage for StepsReader<'_, '_> {
         };
         let settled = match &mut self.to {
             StepsOutput::Lines(_) => self.pass_settled_lines(log, part.merged),
-            StepsOutput::Rows(Some(early)) => {
+            StepsOutput::Rows(_, Some(early)) => {
                 let rows = settled_rows(
                     log,
                     part.merged,
@@ -115,7 +120,7 @@ impl InputStage for StepsReader<'_, '_> {
                 };
                 written.map(|()| self.given)
             }
-            StepsOutput::Rows(None) => return,
+            StepsOutput::Rows(_, None) => return,
         };
         self.outcome = settled.and_then(|gaps| self.checkpoint(gaps, log, &part));
     }
@@ -138,7 +143,7 @@ impl InputStage for StepsReader<'_, '_> {
         let (name, timeline) = (input.name(), Arc::clone(&survey.timeline));
         self.methods.add_counts(survey.placement.methods);
         notes::report_step_notes(&name, &timeline, report);
-        if matches!(self.to, StepsOutput::Rows(_)) {
+        if matches!(self.to, StepsOutput::Rows(..)) {
             notes::report_time_notes(&name, &timeline, report);
         }
         self.logs.push(SurveyedLog {
@@ -197,7 +202,7 @@ fn read_logs(
     if let Some(placed) = across.place_held(&merged, options.log.jobs) {
         methods.add_counts(placed.methods);
         for log in &mut logs {
-            log.survey.settle_steps(&placed);
+            log.survey.settle_steps(&placed, &merged);
         }
         // A step of the job is one row.
         if !lines {
@@ -319,8 +324,8 @@ impl StepsReader<'_, '_> {
         self.now.place_checkpoint(turn, part, self.options);
         match &mut self.to {
             StepsOutput::Lines(_) => self.passed.checkpoint(),
-            StepsOutput::Rows(Some(early)) => early.send_checkpoint()?,
-            StepsOutput::Rows(None) => {}
+            StepsOutput::Rows(_, Some(early)) => early.send_checkpoint()?,
+            StepsOutput::Rows(_, None) => {}
         }
         let in_lines = matches!(self.to, StepsOutput::Lines(_));
         let of = |before: CheckpointGaps| {

@@ -3,12 +3,15 @@
 
 pub(crate) mod rhythm;
 pub(crate) mod skew;
+mod wanted_sums;
 
 use crate::count::calls::Options;
+use crate::count::member_filter::MemberFilter;
+use crate::filter::FilterPart;
 use crate::grammar::values::Datatype;
 use crate::log::placement::{
-    CallPlacer, CallRecorder, CallShape, CutsByProcess, FilesWithoutSteps, LivePlacement,
-    PlacedCalls, Placement, StreamsByProcess, TakenInput,
+    CallPlacer, CallRecorder, CutsByProcess, FilesWithoutSteps, LivePlacement, PlacedCalls,
+    Placement, StreamsByProcess, TakenInput,
 };
 use crate::log::timeline::{Checkpoint, LiveTimeline, StepTimeline};
 use crate::log::walk::{LogCall, LogVisitor, RepairedCall};
@@ -21,6 +24,7 @@ use skew::{ChunkCollectives, CollectivesByRank};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+use wanted_sums::WantedSums;
 
 /// Calls and their bytes (API basis; those of unknown datatypes are left out).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,7 +105,7 @@ pub struct LogSurvey {
     /// The gap that each call was made in.
     pub placement: Placement,
     /// The calls of each gap that has any.
-    sums: BTreeMap<usize, GapCallSum>,
+    sums: WantedSums,
     /// Calls printed in another gap, if lines are wanted.
     pub moved: Vec<MovedCall>,
     /// The input's number among those that may be placed when all are read.
@@ -114,7 +118,7 @@ pub struct LogSurvey {
 
 impl LogSurvey {
     /// All inputs are read: takes the steps of this one's calls that follow from others' lines.
-    pub fn settle_steps(&mut self, placed: &PlacedCalls) {
+    pub fn settle_steps(&mut self, placed: &PlacedCalls, merged: &MergedMembers) {
         let Some(input) = self.held.filter(|&input| placed.has_steps(input)) else {
             return;
         };
@@ -124,9 +128,7 @@ impl LogSurvey {
         self.sums.clear();
         let (sums, moved) = (&mut self.sums, &mut self.moved);
         placed.each_call(input, |gap, what, at| {
-            sums.entry(gap as usize)
-                .or_default()
-                .add_call(what.datatype, what.count);
+            sums.add_call(gap, &placed.streams, what, merged);
             moved.extend(at.map(|at| (at, 0, gap)));
         });
     }
@@ -141,7 +143,7 @@ impl LogSurvey {
         if !self.is_settled {
             return;
         }
-        self.sums.retain(|&gap, sum| {
+        self.sums.by_gap.retain(|&gap, sum| {
             let Some((input, gap)) = placed.own_gap(gap) else {
                 return true;
             };
@@ -158,13 +160,18 @@ impl LogSurvey {
     ) {
         let moved = self.stepped.and_then(|input| inputs.remove(&input));
         for (gap, sum) in moved.into_iter().flatten() {
-            self.sums.entry(gap).or_default().merge(sum);
+            self.sums.by_gap.entry(gap).or_default().merge(sum);
         }
     }
 
     /// The calls that were made in a gap.
     pub fn sum_of_gap(&self, gap: usize) -> GapCallSum {
-        self.sums.get(&gap).copied().unwrap_or_default()
+        self.sums.by_gap.get(&gap).copied().unwrap_or_default()
+    }
+
+    /// Takes how many of its calls passed the filter of the sums.
+    pub(in crate::stages) fn take_filtered(&mut self) -> FilterPart {
+        self.sums.filter.take_part()
     }
 }
 
@@ -275,16 +282,19 @@ impl GapSums {
 pub(in crate::stages) struct SurveyBuilder {
     placer: CallPlacer,
     /// If wanted: they grow with the log.
-    sums: Option<BTreeMap<usize, GapCallSum>>,
+    sums: Option<WantedSums>,
     moved: Vec<MovedCall>,
 }
 
 impl SurveyBuilder {
-    /// Begins a survey; `with_sums` keeps the sums of gaps.
-    pub(in crate::stages) fn new(options: &Options, with_sums: bool) -> SurveyBuilder {
+    /// Begins a survey; with a filter it keeps the sums of gaps, of the calls that pass.
+    pub(in crate::stages) fn new(
+        options: &Options,
+        sums_of: Option<&MemberFilter>,
+    ) -> SurveyBuilder {
         SurveyBuilder {
             placer: CallPlacer::with_jobs(options.log.jobs),
-            sums: with_sums.then(BTreeMap::new),
+            sums: sums_of.map(|of| WantedSums::new(of.new_part())),
             moved: Vec::new(),
         }
     }
@@ -299,7 +309,7 @@ impl SurveyBuilder {
         let (sums, moved) = (&mut self.sums, &mut self.moved);
         self.placer
             .add_chunk(calls, part, &options.timeline, |calls, cuts| {
-                take_placed(sums.as_mut(), moved, calls, cuts, |_| true);
+                take_placed(sums.as_mut(), moved, calls, cuts, part.merged);
             });
     }
 
@@ -313,7 +323,7 @@ impl SurveyBuilder {
         let (sums, moved) = (&mut self.sums, &mut self.moved);
         self.placer
             .place_checkpoint(turn, part, &options.timeline, |calls, cuts| {
-                take_placed(sums.as_mut(), moved, calls, cuts, |_| true);
+                take_placed(sums.as_mut(), moved, calls, cuts, part.merged);
             });
     }
 
@@ -329,7 +339,8 @@ impl SurveyBuilder {
         gap: u32,
     ) -> bool {
         let own = self.sums.iter();
-        own.flat_map(|own| own.range(..=gap as usize)).eq(sums)
+        own.flat_map(|own| own.by_gap.range(..=gap as usize))
+            .eq(sums)
     }
 
     /// Forgets what came up to the end of gap `gap`.
@@ -337,7 +348,7 @@ impl SurveyBuilder {
         self.placer.forget_until(gap);
         self.moved.retain(|moved| moved.1.max(moved.2) > gap);
         if let Some(sums) = &mut self.sums {
-            *sums = sums.split_off(&(gap as usize + 1));
+            sums.by_gap = sums.by_gap.split_off(&(gap as usize + 1));
         }
     }
 
@@ -363,18 +374,13 @@ impl SurveyBuilder {
         let found = placer.live_placement(timeline, merged, needed);
         let last = found.settled? as usize;
         let since = found.since.map(|since| since as usize);
-        let before = sums.iter().flat_map(|sums| sums.range(needed as usize..));
+        let sums = sums.as_ref()?;
+        let before = sums.by_gap.range(needed as usize..);
         let before = before.take_while(|(gap, _)| Some(**gap) <= since);
-        let mut sums = before.map(|(gap, sum)| (*gap, *sum)).collect();
-        let new = |gap: u32| gap >= needed;
-        take_placed(
-            Some(&mut sums),
-            &mut Vec::new(),
-            found.streams,
-            &found.cuts,
-            new,
-        );
-        Some((last, sums))
+        let mut so_far = WantedSums::new(sums.filter.new_part());
+        so_far.by_gap = before.map(|(gap, sum)| (*gap, *sum)).collect();
+        so_far.add_placed(found.streams, &found.cuts, needed, merged);
+        Some((last, so_far.by_gap))
     }
 
     /// Returns the last settled gap, the moved calls up to it (as [`LogSurvey::moved`], complete from gap
@@ -418,7 +424,7 @@ impl SurveyBuilder {
         } = self;
         let timeline = log.build_final_timeline(growing, &options.timeline);
         let (mut placement, calls) = placer.end_input(&timeline, merged, |calls, cuts| {
-            take_placed(sums.as_mut(), &mut moved, calls, cuts, |_| true);
+            take_placed(sums.as_mut(), &mut moved, calls, cuts, merged);
         });
         let TakenInput {
             held,
@@ -440,30 +446,16 @@ impl SurveyBuilder {
     }
 }
 
-/// Adds placed calls: the sums of `wanted` gaps, and the calls printed in another gap.
+/// Adds placed calls: the sums of gaps, and the calls printed in another gap.
 fn take_placed(
-    sums: Option<&mut BTreeMap<usize, GapCallSum>>,
+    sums: Option<&mut WantedSums>,
     moved: &mut Vec<MovedCall>,
     calls: &StreamsByProcess,
     cuts: &CutsByProcess,
-    wanted: impl Fn(u32) -> bool,
+    merged: &MergedMembers,
 ) {
     if let Some(sums) = sums {
-        let bytes = |what: &CallShape| {
-            let size = Datatype(what.datatype).size().unwrap_or(0);
-            u128::from(what.count) * u128::from(size)
-        };
-        let bytes: Vec<u128> = calls.call_shapes().iter().map(bytes).collect();
-        for of in calls.each_gap_calls(cuts).filter(|of| wanted(of.gap)) {
-            let mut sum = 0;
-            calls
-                .calls_of(of)
-                .each_number(|what| sum += bytes[what as usize]);
-            sums.entry(of.gap as usize).or_default().merge(GapCallSum {
-                calls: of.count_calls() as u64,
-                bytes: sum,
-            });
-        }
+        sums.add_placed(calls, cuts, 0, merged);
     }
     calls.each_moved(cuts, |at, line, gap| moved.push((at, line, gap)));
 }

@@ -115,7 +115,7 @@ impl InputStage for LiveTable<'_> {
     type Visit = (CallRecorder, ChunkRecords);
 
     fn begin_input(&mut self, _: String) {
-        self.now = SurveyBuilder::new(self.read, false);
+        self.now = SurveyBuilder::new(self.read, None);
     }
 
     fn add_chunk(&mut self, part: MergedChunk<'_, Self::Visit>) {

@@ -1,6 +1,7 @@
 //! Jobs that are well, jobs of which one host is not, and real logs: which findings come.
 
 use crate::count::calls::{Options, Progress};
+use crate::filter::CallFilter;
 use crate::grammar::trainer::Recogniser;
 use crate::log;
 use crate::log::timeline;
@@ -40,8 +41,14 @@ fn of_files(paths: &[PathBuf]) -> Vec<Finding> {
     let origins: Vec<InputName> = paths.iter().cloned().map(InputName::Path).collect();
     let mut report = Report::new("test", false, true);
     let net = net::read_net(&origins, &options(), &mut report, &Nobody).unwrap();
-    let found =
-        communicators::read_communicators(&origins, &options(), &mut report, &Nobody).unwrap();
+    let found = communicators::read_communicators(
+        &origins,
+        &options(),
+        &CallFilter::default(),
+        &mut report,
+        &Nobody,
+    )
+    .unwrap();
     let mut all = ask_questions(&net, &table::collect_net_facts(&net), &found, &[], &[], &[]);
     words::write_texts(&mut all);
     all

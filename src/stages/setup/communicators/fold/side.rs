@@ -59,6 +59,9 @@ pub(crate) struct CommunicatorSide {
     pub(crate) progress: SetupProgress,
     /// The calls made on it.
     pub(crate) uses: Vec<(tally::CallKey, tally::CallVolume)>,
+    /// A filter leaves it out of the rows.
+    #[serde(skip)]
+    pub(crate) is_left_out: bool,
 }
 
 impl CommunicatorSide {
