@@ -110,7 +110,7 @@ fn drop_distant_tip(mut error: clap::Error, command: &Command) -> clap::Error {
     }
     if is_filter && error.kind() == ErrorKind::UnknownArgument {
         let tip = format!(
-            "{} reads no calls; this counts some of a log: nccl-ops --op AllReduce",
+            "{} has no filter of calls; this counts some of a log: nccl-ops --op AllReduce",
             command.get_name()
         );
         let tips = ContextValue::StyledStrs(vec![tip.into()]);

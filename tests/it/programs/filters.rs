@@ -375,7 +375,7 @@ fn programs_without_a_filter_name_one_that_has_it() {
         run(program, &["--op", "AllReduce", "x.log"])
             .ends(2)
             .says(&[&format!(
-                "tip: {program} reads no calls; this counts some of a log: nccl-ops --op AllReduce"
+                "tip: {program} has no filter of calls; this counts some of a log: nccl-ops"
             )]);
     }
 }
