@@ -8,8 +8,27 @@ use crate::output::table::{COLUMNS, Column, ComparedAs, FieldValue, Row};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The ranks in the job of each communicator's members, in the order of their ranks there.
-pub type JobRankTable = BTreeMap<CommId, Vec<u32>>;
+/// The ranks in the job.
+#[derive(Debug, Clone, Default)]
+pub struct JobRankTable {
+    /// Those of each communicator's members, in the order of their ranks there.
+    pub communicators: BTreeMap<CommId, Vec<u32>>,
+    /// Those of processes with one rank, by host and pid: before NCCL 2.18 lines give no ids.
+    pub processes: BTreeMap<(Box<[u8]>, Option<u64>), u32>,
+}
+
+impl JobRankTable {
+    /// The rank of a communicator's member.
+    pub fn rank_of_member(&self, id: CommId, rank: u32) -> Option<u32> {
+        self.communicators.get(&id)?.get(rank as usize).copied()
+    }
+
+    fn rank_of_row(&self, row: &Row<'_>) -> Option<u32> {
+        let by_member = row.comm_id.zip(row.rank);
+        let by_member = by_member.and_then(|(id, rank)| self.rank_of_member(id, rank));
+        by_member.or_else(|| self.processes.get(&(row.host.into(), row.pid)).copied())
+    }
+}
 
 /// Finds a column by its name.
 ///
@@ -36,11 +55,8 @@ pub(super) fn value_of_column<'r>(
     if column != Column::global_rank || row.global_rank.is_some() {
         return row.get_field(column);
     }
-    let members = row.comm_id.and_then(|id| ranks.get(&id));
-    let rank = members.and_then(|members| members.get(row.rank? as usize));
-    rank.map_or(FieldValue::Unknown, |rank| {
-        FieldValue::Number((*rank).into())
-    })
+    let rank = ranks.rank_of_row(row);
+    rank.map_or(FieldValue::Unknown, |rank| FieldValue::Number(rank.into()))
 }
 
 /// A value that a column is compared with.

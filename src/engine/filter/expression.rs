@@ -189,7 +189,10 @@ mod tests {
             algo: b"RING",
             ..Timing::default()
         };
-        let ranks = JobRankTable::from([(CommId::from_printed(0x9f), vec![4, 5])]);
+        let ranks = JobRankTable {
+            communicators: [(CommId::from_printed(0x9f), vec![4, 5])].into(),
+            ..JobRankTable::default()
+        };
         let row = row(&timing);
         for (text, holds) in [
             ("op = allreduce and datatype = FP32", true),

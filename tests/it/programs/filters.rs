@@ -351,6 +351,34 @@ fn rows_of_other_things_have_the_calls_of_a_filter() {
         .says(&[known]);
 }
 
+/// Before NCCL 2.18 lines give communicators no ids: the ranks of the job follow from counting.
+#[test]
+fn a_rank_is_known_without_ids_of_communicators() {
+    let args = [
+        "--ranks", "8", "--tp", "2", "--steps", "4", "--nccl", "2.16",
+    ];
+    let log = run("nccl-synth", &args).text();
+    let table = |program: &str, args: &[&str]| {
+        let args = [&["-q", "--rank", "3"], args].concat();
+        Csv::of(&feed(program, &args, log.as_str()).ends(0))
+    };
+    let sum = |table: &Csv, step: u64| -> u64 {
+        let step = step.to_string();
+        let rows = table.rows.iter();
+        let rows = rows.filter(|row| table.get(row, "step") == step);
+        rows.map(|row| table.get(row, "calls").parse::<u64>().unwrap())
+            .sum()
+    };
+    let (ops, steps) = (
+        table("nccl-ops", &["--by", "step"]),
+        table("nccl-steps", &["--list"]),
+    );
+    for step in 0..4 {
+        assert!(sum(&ops, step) > 0, "{step}");
+        assert_eq!(sum(&steps, step), sum(&ops, step), "{step}");
+    }
+}
+
 /// An operation of the proxy thread passes by its call's operation and its rank; a rank comes with that in the job.
 #[test]
 fn operations_of_the_proxy_thread_pass_a_filter() {

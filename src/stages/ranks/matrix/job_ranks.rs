@@ -19,12 +19,12 @@ pub(crate) struct JobRanks(JobRankTable);
 impl JobRanks {
     /// True if no rank is known.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.communicators.is_empty()
     }
 
     /// The ranks in the job of a communicator's members, in the order of their ranks there.
     pub(crate) fn ranks_of_members(&self, id: &CommId) -> Option<&[u32]> {
-        self.0.get(id).map(|members| &members[..])
+        self.0.communicators.get(id).map(|members| &members[..])
     }
 
     /// The ranks by communicator, as a filter needs them.
@@ -34,13 +34,18 @@ impl JobRanks {
 
     /// All ranks of the job, in order.
     pub(crate) fn iter_ranks(&self) -> impl Iterator<Item = u32> {
-        let all: BTreeSet<u32> = self.0.values().flatten().copied().collect();
+        let all: BTreeSet<u32> = self.0.communicators.values().flatten().copied().collect();
         all.into_iter()
     }
 
     /// The communicators, largest first.
     pub(crate) fn iter_communicators(&self) -> impl Iterator<Item = (CommId, &[u32])> {
-        let mut all: Vec<_> = self.0.iter().map(|(id, of)| (*id, &of[..])).collect();
+        let mut all: Vec<_> = self
+            .0
+            .communicators
+            .iter()
+            .map(|(id, of)| (*id, &of[..]))
+            .collect();
         all.sort_by_key(|(id, members)| (std::cmp::Reverse(members.len()), *members, *id));
         all.into_iter()
     }
@@ -67,5 +72,15 @@ pub(crate) fn read_job_ranks(
     let members = MatrixMembers::from_sides(found.sides, found.processes, &calls);
     let mut all = members.whole_communicators();
     all.retain(|id, _| used.contains(id));
-    Ok(JobRanks(all))
+    let aliases = merged.process_aliases();
+    let ranks = merged.find_job_ranks(&aliases);
+    let named = aliases.iter().zip(merged.origins.processes.items());
+    let processes = named.filter_map(|(&real, process)| {
+        let rank = ranks.rank_of(real, None)?;
+        Some(((process.host.clone(), process.pid), rank))
+    });
+    Ok(JobRanks(JobRankTable {
+        communicators: all,
+        processes: processes.collect(),
+    }))
 }

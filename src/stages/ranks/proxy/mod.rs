@@ -139,8 +139,9 @@ pub struct ProxyOperations {
 impl ProxyOperations {
     /// The rank in the job of a communicator's rank.
     pub(crate) fn job_rank_of(&self, comm: Option<u64>, rank: Option<u64>) -> Option<u32> {
-        let members = self.job_ranks.get(&CommId::from_printed(comm?))?;
-        members.get(usize::try_from(rank?).ok()?).copied()
+        let rank = u32::try_from(rank?).ok()?;
+        self.job_ranks
+            .rank_of_member(CommId::from_printed(comm?), rank)
     }
 
     fn is_wanted(&mut self, op: &ProxyOp) -> bool {
