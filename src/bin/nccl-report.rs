@@ -98,15 +98,21 @@ impl ReportFormat {
         }
     }
 
-    fn render_page(self, page: &ReportPage, jobs: usize, is_quiet: bool) -> Vec<u8> {
+    fn write_page(
+        self,
+        page: &ReportPage,
+        jobs: usize,
+        is_quiet: bool,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
         let text = match self {
-            ReportFormat::Text => text::render_text(page, cli::page_width(), is_quiet),
-            ReportFormat::Json => return json::render_json(page, jobs),
-            ReportFormat::Html => html::render_html(page, jobs),
-            ReportFormat::Md => markdown::render_markdown(page),
-            ReportFormat::Csv | ReportFormat::Tsv | ReportFormat::Jsonl => String::new(),
+            ReportFormat::Text => text::render_text(page, cli::page_width(), is_quiet).into_bytes(),
+            ReportFormat::Json => json::render_json(page, jobs),
+            ReportFormat::Html => return Ok(html::write_page(page, jobs, out)?),
+            ReportFormat::Md => markdown::render_markdown(page).into_bytes(),
+            ReportFormat::Csv | ReportFormat::Tsv | ReportFormat::Jsonl => return Ok(()),
         };
-        text.into_bytes()
+        out.write_all(&text).context("cannot write the output")
     }
 }
 
@@ -130,21 +136,18 @@ pub(crate) fn main() -> ExitCode {
             (false, Some(_)) => bail!(
                 "csv, tsv and jsonl are for the row of --summary: add --summary, or take .html, .md, .json or .txt"
             ),
-            _ => {}
-        }
-        if !cli.summary {
-            cli.around.refuse_row_options()?;
+            (false, None) => cli.around.refuse_row_options()?,
+            (true, Some(_)) => {}
         }
         cli.file.redirect()?;
-        let steps = cli.lines.into();
         let filter = cli.filter.build_filter()?;
-        let mut run = ProgramRun::new("nccl-report", &cli.input, &steps)?;
+        let mut run = ProgramRun::new("nccl-report", &cli.input, &cli.lines.into())?;
         let against = match &cli.against {
             None => Vec::new(),
             Some(path) => run.list_other_run(path, &cli.input)?,
         };
         // The inputs are read more than once.
-        let copies = run.copy_pipes_to_files()?;
+        let _copies = run.copy_pipes_to_files()?;
         run.set_filter(filter, &cli.input)?;
         run.filter.note_prefix = "tables of calls: ";
         let mut filter_against = run.filter.clone();
@@ -159,7 +162,6 @@ pub(crate) fn main() -> ExitCode {
             filter_against: &filter_against,
         };
         let page = page::gather_page(order, &mut run.report, &run.bar)?;
-        drop(copies);
         // Of the only input nothing is known.
         if run.origins.len() == 1 && run.report.lacks_inputs() {
             return Ok(run.finish());
@@ -171,10 +173,8 @@ pub(crate) fn main() -> ExitCode {
                 .print(|| summary::build_summary(&page).into())?;
             return Ok(run.finish());
         }
-        let answer = page.answer.clone();
-        let page = shape.render_page(&page, run.options.log.jobs, cli.input.is_quiet());
-        let write =
-            |out: &mut (dyn Write + Send)| out.write_all(&page).context("cannot write the output");
+        let (jobs, is_quiet) = (run.options.log.jobs, cli.input.is_quiet());
+        let write = |out: &mut (dyn Write + Send)| shape.write_page(&page, jobs, is_quiet, out);
         match shape {
             ReportFormat::Text => cli::with_text(cli.around.look(), write)?,
             _ => cli::with_stdout(write)?,
@@ -183,9 +183,9 @@ pub(crate) fn main() -> ExitCode {
         if let Some(path) = cli.file.path()
             && io::stderr().is_terminal()
         {
-            let next = answer
-                .next
-                .map_or(String::new(), |next| format!("; next: {next}"));
+            let answer = &page.answer;
+            let next = answer.next.as_ref().map(|next| format!("; next: {next}"));
+            let next = next.unwrap_or_default();
             run.report
                 .note(&format!("{}: {}{next}", path.display(), answer.sentence));
         }

@@ -50,7 +50,6 @@ use crate::report::Report;
 use crate::source::{Input, InputName};
 use crate::stages::communicators::CommunicatorState;
 use crate::stages::net::fact::NetFactKind;
-use crate::stages::net::table::{self, NetFacts};
 use answer::judged::{JudgedParts, UnjudgedComms};
 use answer::{actors, coverage::LineKinds, expect::LogFacts, summary};
 use finding::{About, Confidence, Evidence, Finding, Kind, LineSpot, Reason, Severity, WarnKind};
@@ -163,7 +162,6 @@ fn judge_gathered(
 ) -> Result<CheckSummary> {
     let untold = unnamed_communicators::group_unnamed_communicators(&mut seen.found);
     seen.net.note_hidden(report);
-    let facts = table::collect_net_facts(&seen.net);
     let open = |number| seen.open_input(number);
     let inputs = RereadInputs {
         open: &open,
@@ -172,7 +170,7 @@ fn judge_gathered(
         walked: &seen.inputs,
         piped: &seen.piped,
         options,
-        cut: is_init_only(seen, &facts),
+        cut: is_init_only(seen),
     };
     let ended = count_comm_ends(seen);
     let (mut findings, failures) = find_reported_failures(seen, ended, now);
@@ -214,7 +212,7 @@ fn judge_gathered(
         ..
     } = &*seen;
     findings.extend(questions::ask_questions(
-        net, &facts, found, inputs, accounts, separate,
+        net, found, inputs, accounts, separate,
     ));
     let mut judged = JudgedParts::of_log(&ranks.compared, found, ends, separate.len());
     judged.has_records = has_compared_records;
@@ -234,7 +232,6 @@ fn judge_gathered(
     complete_findings(&mut findings, seen, open)?;
     Ok(summarize_check(
         seen,
-        &facts,
         findings,
         &ranks.compared,
         judged,
@@ -314,7 +311,6 @@ fn find_reported_failures(
 /// Returns the findings with what was compared, and the names of the inputs: logs, then `recorded`.
 fn summarize_check(
     seen: &CheckGathered,
-    net: &NetFacts,
     findings: Vec<Finding>,
     compared: &streams::compare::StreamComparison,
     judged: JudgedParts,
@@ -323,8 +319,8 @@ fn summarize_check(
     let unjudged = compared.unjudged.iter();
     let logs = seen.inputs.iter().map(|input| input.name.clone());
     CheckSummary {
-        facts: summary::collect_facts(seen, net, compared, &findings),
-        known: summary::collect_line_kinds(seen, net),
+        facts: summary::collect_facts(seen, compared, &findings),
+        known: summary::collect_line_kinds(seen),
         judged,
         unjudged: unjudged
             .map(|(why, those)| UnjudgedComms::new(*why, those.len()))
@@ -338,12 +334,17 @@ fn summarize_check(
 
 /// True for what `nccl-steps --keep-init` leaves of a log: communicators, but no version, and the
 /// first step is not the job's first. A job that went on from a checkpoint names NCCL's version.
-fn is_init_only(seen: &CheckGathered, facts: &NetFacts) -> bool {
+fn is_init_only(seen: &CheckGathered) -> bool {
     let later = seen
         .inputs
         .iter()
         .any(|input| input.first_step_number().is_some_and(|step| step > 0));
-    later && !facts.keys().any(|fact| fact.kind == NetFactKind::Version)
+    later
+        && !seen
+            .net
+            .facts()
+            .keys()
+            .any(|fact| fact.kind == NetFactKind::Version)
 }
 
 /// Collects the lines that report a failure, and the first line of each process.

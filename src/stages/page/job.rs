@@ -4,7 +4,6 @@ use super::ReportPage;
 use crate::stages::check::CheckSummary;
 use crate::stages::check::walk::CheckGathered;
 use crate::stages::net::fact::NetFactKind;
-use crate::stages::net::table;
 use std::collections::BTreeSet;
 
 /// Collects the facts in the order in which they are shown; `unknown` if no line has one.
@@ -21,7 +20,7 @@ pub(super) fn job_facts(
         true => unknown(),
         false => all.into_iter().collect::<Vec<_>>().join(", "),
     };
-    let facts = table::collect_net_facts(&seen.net);
+    let facts = seen.net.facts();
     let values = |kind: NetFactKind, names: &[&str]| {
         let is = |name: &[u8]| names.iter().any(|n| n.as_bytes() == name);
         let those = facts

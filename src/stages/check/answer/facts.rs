@@ -4,7 +4,7 @@ use crate::count::spread::ValueSpread;
 use crate::stages::communicators::CommunicatorsSummary;
 use crate::stages::net::NetSummary;
 use crate::stages::net::fact::NetFactKind;
-use crate::stages::net::table::{self, NetFacts};
+use crate::stages::net::table;
 use std::collections::BTreeSet;
 
 /// The facts of a log; what it does not have is `None`. [`LogFacts::add_net`] and
@@ -42,8 +42,9 @@ pub struct LogFacts {
 }
 
 impl LogFacts {
-    /// Adds the facts of lines on networks, versions and connections; `facts` are those of `net`.
-    pub fn add_net(&mut self, net: &NetSummary, facts: &NetFacts) {
+    /// Adds the facts of lines on networks, versions and connections.
+    pub fn add_net(&mut self, net: &NetSummary) {
+        let facts = net.facts();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let mut networks = BTreeSet::new();
         let mut links = BTreeSet::new();
@@ -86,8 +87,8 @@ impl LogFacts {
         let hosts = net.hosts();
         self.versions_unsaid = hosts.iter().filter(|host| !saying.contains(*host)).count() as u64;
         let known = |word: String| (!word.starts_with("unknown")).then_some(word);
-        self.gdr = known(table::describe_gpudirect(net, facts));
-        self.nvls = known(table::describe_nvls(net, facts));
+        self.gdr = known(table::describe_gpudirect(net));
+        self.nvls = known(table::describe_nvls(net));
         self.pxn = known(table::describe_pxn(net));
         if self.nodes.is_none() && !hosts.is_empty() {
             self.nodes = Some(hosts.len() as u64);

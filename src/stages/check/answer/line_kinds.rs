@@ -3,7 +3,6 @@
 use crate::stages::communicators::CommunicatorsSummary;
 use crate::stages::net::NetSummary;
 use crate::stages::net::fact::NetFactKind;
-use crate::stages::net::table::NetFacts;
 use std::collections::BTreeSet;
 
 /// Which lines have a time stamp.
@@ -67,8 +66,9 @@ pub struct LineKinds {
 }
 
 impl LineKinds {
-    /// Adds what the lines on networks, versions and settings cover; `facts` are those of `net`.
-    pub fn add_net(&mut self, net: &NetSummary, facts: &NetFacts) {
+    /// Adds what the lines on networks, versions and settings cover.
+    pub fn add_net(&mut self, net: &NetSummary) {
+        let facts = net.facts();
         let has = |kind: NetFactKind| facts.keys().any(|fact| fact.kind == kind);
         let hosts = net.hosts();
         self.hosts = self.hosts.max(hosts.len() as u64);

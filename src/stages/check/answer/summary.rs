@@ -11,17 +11,15 @@ use crate::stages::check::streams::compare::StreamComparison;
 use crate::stages::check::streams::unjudged_reason::UnjudgedReason;
 use crate::stages::check::walk::CheckGathered;
 use crate::stages::check::wording::number_and_noun;
-use crate::stages::net::table::NetFacts;
 
 /// Collects the facts of a log.
 pub(crate) fn collect_facts(
     seen: &CheckGathered,
-    net: &NetFacts,
     compared: &StreamComparison,
     findings: &[Finding],
 ) -> LogFacts {
     let mut facts = LogFacts::default();
-    facts.add_net(&seen.net, net);
+    facts.add_net(&seen.net);
     facts.add_communicators(&seen.found);
     let is_mismatch = |f: &&Finding| {
         f.kind.is_mismatch() && f.about.seq.is_some()
@@ -76,9 +74,9 @@ fn spread_with_old_steps(
 }
 
 /// What kinds of lines the log has.
-pub(crate) fn collect_line_kinds(seen: &CheckGathered, net: &NetFacts) -> LineKinds {
+pub(crate) fn collect_line_kinds(seen: &CheckGathered) -> LineKinds {
     let mut known = LineKinds::default();
-    known.add_net(&seen.net, net);
+    known.add_net(&seen.net);
     known.add_communicators(&seen.found);
     let lines = seen.lines;
     known.kernels = lines.kernels;

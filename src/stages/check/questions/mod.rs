@@ -16,7 +16,7 @@ use crate::members::jobs::SeparateJob;
 use crate::report::account::Account;
 use crate::stages::communicators::CommunicatorsSummary;
 use crate::stages::net::NetSummary;
-use crate::stages::net::table::{self, NetFacts};
+use crate::stages::net::table;
 use hosts::initialisation as init_times;
 use hosts::{channels, gpudirect, nvls, plugins, rails, setting_differences, transport};
 use job_facts::JobFacts;
@@ -42,10 +42,9 @@ const QUESTIONS: [fn(&JobFacts<'_>) -> Vec<Finding>; 17] = [
     |job| Vec::from_iter(several_jobs::find_several_jobs(job)),
 ];
 
-/// Asks all questions; `facts` are those of `net`.
+/// Asks all questions.
 pub(super) fn ask_questions(
     net: &NetSummary,
-    facts: &NetFacts,
     found: &CommunicatorsSummary,
     inputs: &[WalkedInput],
     accounts: &[Account],
@@ -53,12 +52,12 @@ pub(super) fn ask_questions(
 ) -> Vec<Finding> {
     // Each job has a version, plugins and settings of its own.
     let subjects = match separate {
-        [] => table::group_by_subject(net, facts),
+        [] => table::group_by_subject(net),
         _ => Vec::new(),
     };
     let job = JobFacts {
         net,
-        facts,
+        facts: net.facts(),
         subjects,
         found,
         inputs,

@@ -63,7 +63,7 @@ impl LastChunkCalls {
 }
 
 /// A call at the end of an input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LastStreamCall {
     /// Its input.
     pub(crate) input: u32,

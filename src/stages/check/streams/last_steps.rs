@@ -77,28 +77,28 @@ impl LastCallSteps {
         }
     }
 
-    /// Returns the step of a process's call with `later` of its calls after it. Unknown where the process made another
-    /// number of calls than `made`: then they are not the same calls.
-    pub(crate) fn step_of(&self, input: u32, process: u32, made: u64, later: u64) -> Option<u64> {
-        let own = self.of.get(&(input, process))?;
-        let at = own.steps.partition_point(|&(covered, _)| covered <= later);
-        own.steps.get(at)?.1.filter(|_| own.made == made)
+    /// Returns the step of a call. Unknown where the process made another number of calls: then they are not the same
+    /// calls.
+    pub(crate) fn step_of(&self, placed: &CallFromEnd) -> Option<u64> {
+        let own = self.of.get(&(placed.call.input, placed.process))?;
+        let at = own.steps.partition_point(|step| step.0 <= placed.later);
+        own.steps.get(at)?.1.filter(|_| own.made == placed.made)
     }
 }
 
-/// A call at the end of an input, with its caller and its step.
-pub(crate) struct SteppedCall {
+/// A call at the end of an input, with its caller.
+pub(crate) struct CallFromEnd {
     pub(crate) call: LastStreamCall,
     pub(crate) caller: u32,
     pub(crate) way: StreamKind,
-    pub(crate) step: Option<u64>,
+    process: u32,
+    /// The calls of the process, and those after this one.
+    made: u64,
+    later: u64,
 }
 
-/// Lists the last calls up to the hang with their steps, the last one first.
-pub(crate) fn list_stepped_calls<'s>(
-    streams: &'s CallStreams,
-    steps: &'s LastCallSteps,
-) -> impl Iterator<Item = SteppedCall> + use<'s> {
+/// Lists the last calls up to the hang, the last one first.
+pub(crate) fn list_calls_from_end(streams: &CallStreams) -> impl Iterator<Item = CallFromEnd> {
     let mut of_stream = vec![(0, StreamKind::Collective); streams.list.len()];
     for (&key, &stream) in &streams.at {
         of_stream[stream as usize] = key;
@@ -113,20 +113,21 @@ pub(crate) fn list_stepped_calls<'s>(
         *later += all - streams.calls_until_hang(stream);
     }
     let calls = streams.list_last_calls().into_iter().rev();
-    let stepped = move |call: LastStreamCall| {
+    let place = move |call: LastStreamCall| {
         let (caller, way) = of_stream[call.stream as usize];
         let process = streams.callers.get(caller).process;
         let (made, later) = counts.entry(process).or_default();
-        let step = steps.step_of(call.input, process, *made, *later);
         *later += 1;
-        SteppedCall {
+        CallFromEnd {
             call,
             caller,
             way,
-            step,
+            process,
+            made: *made,
+            later: *later - 1,
         }
     };
-    calls.map(stepped)
+    calls.map(place)
 }
 
 #[cfg(test)]
@@ -153,9 +154,19 @@ mod tests {
         };
         let mut last = LastCallSteps::default();
         last.add_placement(0, &BTreeSet::from([0, 1]), &placement, &timeline);
-        let steps: Vec<_> = (0..6).map(|later| last.step_of(0, 1, 9, later)).collect();
+        let step_of = |process, made, later| {
+            last.step_of(&CallFromEnd {
+                call: LastStreamCall::default(),
+                caller: 0,
+                way: StreamKind::Collective,
+                process,
+                made,
+                later,
+            })
+        };
+        let steps: Vec<_> = (0..6).map(|later| step_of(1, 9, later)).collect();
         assert_eq!(steps, [None, None, None, Some(8), Some(8), Some(7)]);
-        assert_eq!(last.step_of(0, 1, 10, 3), None);
-        assert_eq!(last.step_of(0, 0, 0, 0), None);
+        assert_eq!(step_of(1, 10, 3), None);
+        assert_eq!(step_of(0, 0, 0), None);
     }
 }

@@ -15,14 +15,56 @@ mod tables;
 use super::limits::MAX_HTML_ROWS;
 use super::{PageFinding, PageSection, ReportPage};
 use crate::error::escape::escape_markup as escaped;
+use crate::error::{Error, Result};
 use crate::pool;
 use crate::report::{ReportMessage, count_phrase};
 use std::fmt::Write as _;
+use std::io;
 
-/// Writes the page; its parts are written on `jobs` threads.
-pub fn render_html(page: &ReportPage, jobs: usize) -> String {
+/// A part of the page.
+enum PagePart {
+    Head,
+    Findings,
+    LastCalls,
+    Caveats,
+    Table(PageSection),
+    Foot,
+}
+
+/// Writes the page; its parts are made on `jobs` threads.
+///
+/// # Errors
+/// `out` cannot be written.
+pub fn write_page(page: &ReportPage, jobs: usize, out: &mut dyn io::Write) -> Result<()> {
+    let tables = PageSection::ALL.into_iter();
+    let tables = tables.filter(|&of| page.table(of).is_some());
+    let before = [
+        PagePart::Head,
+        PagePart::Findings,
+        PagePart::LastCalls,
+        PagePart::Caveats,
+    ];
+    let parts = before.into_iter().chain(tables.map(PagePart::Table));
+    let write = |part| {
+        let mut out = String::new();
+        match (part, &page.last_calls) {
+            (PagePart::Head, _) => write_head(page, &mut out),
+            (PagePart::Findings, _) => write_findings(page, &mut out),
+            (PagePart::LastCalls, Some(last)) => last_calls::write_last_calls(last, &mut out),
+            (PagePart::LastCalls, None) => {}
+            (PagePart::Caveats, _) => write_caveats(page, None, &mut out),
+            (PagePart::Table(of), _) => write_section(page, of, &mut out),
+            (PagePart::Foot, _) => write_foot(page, &mut out),
+        }
+        out
+    };
+    pool::map_in_order(jobs, parts.chain([PagePart::Foot]), write, |part| {
+        out.write_all(part.as_bytes()).map_err(Error::Output)
+    })
+}
+
+fn write_head(page: &ReportPage, out: &mut String) {
     let title = escaped(&page.headline());
-    let mut out = String::with_capacity(1 << 16);
     let _ = write!(
         out,
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>{title}</title>\n\
@@ -33,14 +75,16 @@ pub fn render_html(page: &ReportPage, jobs: usize) -> String {
         include_str!("style.css")
     );
     let _ = writeln!(out, "<header><h1>{title}</h1>");
-    write_answer(page, &mut out);
-    write_job(page, &mut out);
-    write_contents(page, &mut out);
+    write_answer(page, out);
+    write_job(page, out);
+    write_contents(page, out);
     out.push_str("</header>\n<main>\n");
-    write_parts(page, jobs, &mut out);
-    write_missing_sections(page, &mut out);
+}
+
+fn write_foot(page: &ReportPage, out: &mut String) {
+    write_missing_sections(page, out);
     out.push_str("</main>\n<footer>");
-    write_answer(page, &mut out);
+    write_answer(page, out);
     let _ = write!(
         out,
         "nccl-report {}. Every table has the rows of the program that is named beside \
@@ -48,39 +92,6 @@ pub fn render_html(page: &ReportPage, jobs: usize) -> String {
         env!("CARGO_PKG_VERSION"),
         include_str!("script.js")
     );
-    out
-}
-
-/// A part of the page below its head.
-enum PagePart {
-    Findings,
-    LastCalls,
-    Caveats,
-    Table(PageSection),
-}
-
-/// Writes the parts below the head that have something to show.
-fn write_parts(page: &ReportPage, jobs: usize, out: &mut String) {
-    let tables = PageSection::ALL.into_iter();
-    let tables = tables.filter(|&of| page.table(of).is_some());
-    let before = [PagePart::Findings, PagePart::LastCalls, PagePart::Caveats];
-    let parts = before.into_iter().chain(tables.map(PagePart::Table));
-    let write = |part| {
-        let mut out = String::new();
-        match (part, &page.last_calls) {
-            (PagePart::Findings, _) => write_findings(page, &mut out),
-            (PagePart::LastCalls, Some(last)) => last_calls::write_last_calls(last, &mut out),
-            (PagePart::LastCalls, None) => {}
-            (PagePart::Caveats, _) => write_caveats(page, None, &mut out),
-            (PagePart::Table(of), _) => write_section(page, of, &mut out),
-        }
-        out
-    };
-    // Writing to memory cannot fail.
-    let _ = pool::map_in_order(jobs, parts, write, |part| {
-        out.push_str(&part);
-        Ok(())
-    });
 }
 
 /// Writes the answer and the next command.

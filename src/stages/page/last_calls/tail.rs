@@ -4,11 +4,10 @@ use crate::calls::same::{Content, StreamKind};
 use crate::count::calls::CountedCalls;
 use crate::stages::check::ranks::names::{RankNames, describe_content};
 use crate::stages::check::streams::CallStreams;
-use crate::stages::check::streams::last_steps::{SteppedCall, list_stepped_calls};
+use crate::stages::check::streams::last_steps::list_calls_from_end;
 use crate::stages::check::walk::CheckGathered;
 use crate::stages::communicators::{CommunicatorsSummary, JobGpu, gpu_of_side};
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::collections::BTreeMap;
 
 /// A call of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -118,35 +117,28 @@ impl<'a> SideCalls<'a> {
         })
     }
 
-    /// Lists the last calls of each rank in order, the last `most`.
+    /// Lists the last calls of each rank in order, the last `most`; the ranks are in no order.
     pub(super) fn list_last_calls(
         &self,
         seen: &CheckGathered,
         most: usize,
-    ) -> BTreeMap<JobGpu, Vec<TailCall>> {
-        let mut ranks: BTreeMap<JobGpu, Vec<TailCall>> = BTreeMap::new();
-        for SteppedCall {
-            call,
-            caller,
-            way,
-            step,
-        } in list_stepped_calls(self.streams, &seen.last_steps)
-        {
-            let Some(place) = self.places[caller as usize] else {
+    ) -> FxHashMap<JobGpu, Vec<TailCall>> {
+        let mut ranks: FxHashMap<JobGpu, Vec<TailCall>> = FxHashMap::default();
+        for placed in list_calls_from_end(self.streams) {
+            let Some(place) = self.places[placed.caller as usize] else {
                 continue;
             };
             let calls = ranks.entry(self.gpu_of(place.side)).or_default();
-            if calls.len() >= most {
-                continue;
+            if calls.len() < most {
+                calls.push(TailCall {
+                    communicator: place.communicator,
+                    side: place.side,
+                    way: placed.way,
+                    seq: placed.call.seq,
+                    mark: placed.call.mark,
+                    step: seen.last_steps.step_of(&placed),
+                });
             }
-            calls.push(TailCall {
-                communicator: place.communicator,
-                side: place.side,
-                way,
-                seq: call.seq,
-                mark: call.mark,
-                step,
-            });
         }
         ranks.values_mut().for_each(|calls| calls.reverse());
         ranks

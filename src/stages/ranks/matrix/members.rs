@@ -6,6 +6,7 @@ use super::{EndpointLevel, RankCalls};
 use crate::members::SpeakerProcess;
 use crate::members::comm_id::CommId;
 use crate::stages::communicators::{CommunicatorSide, find_job_ranks, gpu_of_side};
+use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A communicator, as far as calls identify it.
@@ -62,7 +63,7 @@ pub(super) struct RankLocation {
 pub(super) struct MatrixMembers {
     seats: BTreeMap<(MatrixComm, u32), RankLocation>,
     /// The rank in the job by host, process and device; `None` if there are several.
-    jobs: BTreeMap<(HostLabel, Option<u64>, Option<u32>), Option<u32>>,
+    jobs: FxHashMap<(HostLabel, Option<u64>, Option<u32>), Option<u32>>,
     /// The size of each communicator.
     sizes: BTreeMap<CommId, u32>,
     /// Addresses that are communicators of all ranks of an MPI job.

@@ -44,6 +44,8 @@ use fact::{NetFact, NetFactKind};
 use fold::{NetLineCoverage, NetPartial};
 use net_stage::NetStage;
 use std::collections::BTreeSet;
+use std::sync::OnceLock;
+use table::NetFacts;
 
 /// Settings for all lines that nccl-net reads.
 pub const NET_RERUN_SETTING: &str =
@@ -60,6 +62,7 @@ pub struct NetSummary {
     pub real: BTreeSet<u32>,
     /// The inputs' names.
     pub inputs: Vec<String>,
+    facts: OnceLock<NetFacts>,
 }
 
 /// Reads all `origins`, which must be logs.
@@ -120,7 +123,14 @@ impl NetSummary {
             all,
             real: aliases.into_iter().collect(),
             processes: merged.origins.processes.items().to_vec(),
+            facts: OnceLock::new(),
         }
+    }
+
+    /// Returns the facts with their speakers, including facts of connections. A process that names no network
+    /// (NCCL has a line for it since 2.6, of the subsystem INIT) uses the one of its connections.
+    pub fn facts(&self) -> &NetFacts {
+        self.facts.get_or_init(|| table::collect_facts(self))
     }
 
     /// Returns a process; `None` if its lines have no header.

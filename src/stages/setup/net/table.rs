@@ -78,13 +78,9 @@ pub fn build_net_grid(net: &NetSummary, options: &Options) -> Grid {
             input.unwrap_or(TableCell::Empty),
         ]
     };
-    let facts = collect_net_facts(net);
-    let lines = if options.hosts {
-        list_by_host(&facts)
-    } else {
-        let mut lines = summarize_job(net, &facts);
-        lines.extend(list_by_job(net, &facts));
-        lines
+    let lines = match options.hosts {
+        true => list_by_host(net.facts()),
+        false => list_by_job(net),
     };
     Grid {
         columns: columns.map(str::to_owned).to_vec(),
@@ -107,11 +103,10 @@ pub(in crate::stages) struct NetFactsSummary {
 impl NetFactsSummary {
     /// Collects the facts of a job.
     pub(in crate::stages) fn from_net(net: &NetSummary) -> NetFactsSummary {
-        let facts = collect_net_facts(net);
-        let summary = summarize_job(net, &facts).into_iter();
+        let summary = summarize_job(net).into_iter();
         NetFactsSummary {
             job: summary.map(|line| (line.subject, line.value)).collect(),
-            facts: facts.into_keys().collect(),
+            facts: net.facts().keys().cloned().collect(),
         }
     }
 }
@@ -141,7 +136,8 @@ impl NetSubject<'_> {
 }
 
 /// Groups the facts by subject.
-pub fn group_by_subject<'f>(net: &'f NetSummary, facts: &'f NetFacts) -> Vec<NetSubject<'f>> {
+pub fn group_by_subject(net: &NetSummary) -> Vec<NetSubject<'_>> {
+    let facts = net.facts();
     let made = net.hosts_with_communicators();
     let mut listing: BTreeMap<NetFactKind, BTreeSet<&[u8]>> = BTreeMap::new();
     let mut saying: BTreeMap<(NetFactKind, &[u8]), BTreeSet<&[u8]>> = BTreeMap::new();
@@ -184,9 +180,8 @@ pub fn group_by_subject<'f>(net: &'f NetSummary, facts: &'f NetFacts) -> Vec<Net
     all
 }
 
-/// Collects facts with their speakers, including facts of connections. A process that names no network
-/// (NCCL has a line for it since 2.6, of the subsystem INIT) uses the one of its connections.
-pub fn collect_net_facts(net: &NetSummary) -> NetFacts {
+/// Collects what [`NetSummary::facts`] keeps.
+pub(super) fn collect_facts(net: &NetSummary) -> NetFacts {
     let mut all = NetFacts::new();
     let mut add = |fact: NetFact, lines: &[(u32, FirstReportLine)]| {
         if let Some(&(_, first)) = lines.first() {
@@ -274,10 +269,10 @@ fn list_by_host(facts: &NetFacts) -> Vec<NetFactRow<'_>> {
     lines.into_values().flatten().collect()
 }
 
-/// Lists the job's facts, each followed by the hosts that differ.
-fn list_by_job<'f>(net: &'f NetSummary, facts: &'f NetFacts) -> Vec<NetFactRow<'f>> {
-    let mut lines = Vec::new();
-    for subject in group_by_subject(net, facts) {
+/// Lists the job's facts after their summary, each followed by the hosts that differ.
+fn list_by_job(net: &NetSummary) -> Vec<NetFactRow<'_>> {
+    let mut lines = summarize_job(net);
+    for subject in group_by_subject(net) {
         let (of, values) = (&subject.of, &subject.values);
         // A host with another value is not listed again as lacking the majority's.
         let others = values
@@ -328,7 +323,7 @@ fn nonzero_count(n: usize) -> Option<u64> {
 }
 
 /// Summarises the job in words.
-fn summarize_job<'a>(net: &'a NetSummary, facts: &'a NetFacts) -> Vec<NetFactRow<'a>> {
+fn summarize_job(net: &NetSummary) -> Vec<NetFactRow<'_>> {
     let processes: Vec<_> = net.real.iter().filter_map(|&p| net.process(p)).collect();
     let hosts = net.hosts();
     let line = |subject: &str, value: String| NetFactRow {
@@ -343,7 +338,7 @@ fn summarize_job<'a>(net: &'a NetSummary, facts: &'a NetFacts) -> Vec<NetFactRow
     };
     let hosts = nonzero_count(hosts.len()).map_or("unknown".to_owned(), |n| n.to_string());
     let mut lines = vec![line("job.hosts", hosts)];
-    let has = |kind: NetFactKind| facts.keys().any(|fact| fact.kind == kind);
+    let has = |kind: NetFactKind| net.facts().keys().any(|fact| fact.kind == kind);
     for (subject, known) in [
         ("job.network", has(NetFactKind::Network)),
         ("job.transport", has(NetFactKind::Transport)),
@@ -355,15 +350,15 @@ fn summarize_job<'a>(net: &'a NetSummary, facts: &'a NetFacts) -> Vec<NetFactRow
             lines.push(line(subject, "unknown".to_owned()));
         }
     }
-    lines.push(line("job.gpudirect", describe_gpudirect(net, facts)));
+    lines.push(line("job.gpudirect", describe_gpudirect(net)));
     lines.push(line("job.pxn", describe_pxn(net)));
     lines.push(line("job.rails", describe_rails(net)));
-    lines.push(line("job.nvls", describe_nvls(net, facts)));
+    lines.push(line("job.nvls", describe_nvls(net)));
     lines
 }
 
 /// Describes whether network connections reach the GPUs' memory.
-pub fn describe_gpudirect(net: &NetSummary, facts: &NetFacts) -> String {
+pub fn describe_gpudirect(net: &NetSummary) -> String {
     let mut all = (0, 0);
     for ((_, _, way), (channels, _)) in &net.all.links {
         if let Some(card) = way.via.nic() {
@@ -372,7 +367,7 @@ pub fn describe_gpudirect(net: &NetSummary, facts: &NetFacts) -> String {
         }
     }
     let cards = || {
-        let cards = || facts.keys().filter(|fact| fact.is_of_nic_gdr());
+        let cards = || net.facts().keys().filter(|fact| fact.is_of_nic_gdr());
         let on = cards().any(|fact| fact.value.starts_with(b"on"));
         match (cards().next().is_some(), on) {
             (false, _) => "",
@@ -417,7 +412,8 @@ fn describe_rails(net: &NetSummary) -> String {
 }
 
 /// Describes the use of NVLink switches.
-pub fn describe_nvls(net: &NetSummary, facts: &NetFacts) -> String {
+pub fn describe_nvls(net: &NetSummary) -> String {
+    let facts = net.facts();
     let says = |name: &str, value: &str| {
         let fact = NetFact::new(NetFactKind::Nvls, name, value);
         facts.contains_key(&fact)

@@ -56,7 +56,7 @@ fn is_nic_gdr_line(fact: &NetFact, on: bool) -> bool {
 
 /// Returns the finding, with what a host's lines say of DMA-BUF.
 pub(crate) fn find_gdr_off(job: &JobFacts<'_>) -> Option<Finding> {
-    let mut finding = judge_gdr(job.net, job.facts)?;
+    let mut finding = judge_gdr(job.net)?;
     for (fact, said) in job.facts {
         if *fact.name == *b"dmabuf" && *fact.value != *b"available" {
             let hosts = said.hosts.keys().map(|host| &host[..]);
@@ -67,10 +67,11 @@ pub(crate) fn find_gdr_off(job: &JobFacts<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-fn judge_gdr(net: &NetSummary, facts: &NetFacts) -> Option<Finding> {
+fn judge_gdr(net: &NetSummary) -> Option<Finding> {
+    let facts = net.facts();
     let reach = gdr_reach_by_host(net);
     if reach.is_empty() {
-        return gdr_nics_finding(net, facts);
+        return gdr_nics_finding(net);
     }
     let pick = |is: &dyn Fn(&GdrReach) -> bool,
                 line: &dyn Fn(&GdrReach) -> Option<FirstReportLine>|
@@ -193,7 +194,8 @@ fn gdr_connections_finding(
 }
 
 /// Judges by the lines on NICs, if no line reports a connection.
-fn gdr_nics_finding(net: &NetSummary, facts: &NetFacts) -> Option<Finding> {
+fn gdr_nics_finding(net: &NetSummary) -> Option<Finding> {
+    let facts = net.facts();
     let on = hosts_saying(facts, |fact| is_nic_gdr_line(fact, true));
     let mut off = hosts_saying(facts, |fact| is_nic_gdr_line(fact, false));
     let fast = hosts_saying(facts, is_fast_network);

@@ -31,7 +31,7 @@ pub(crate) fn find_nvls_unused(job: &JobFacts<'_>) -> Option<Finding> {
     not_made.retain(|host, _| !made.contains_key(host) && !open.contains(host));
     if made.is_empty() {
         not_made.retain(|host, _| sizes.alone.contains_key(host));
-        nvls_never_set_up(net, facts, not_made)
+        nvls_never_set_up(net, not_made)
     } else {
         sizes.keep_hosts_like(&mut not_made, &made);
         nvls_set_up_elsewhere(facts, &not_made, &made)
@@ -94,11 +94,8 @@ fn nvls_set_up_elsewhere(
 }
 
 /// No host set anything up.
-fn nvls_never_set_up(
-    net: &NetSummary,
-    facts: &NetFacts,
-    mut not_made: FirstLineByHost<'_>,
-) -> Option<Finding> {
+fn nvls_never_set_up(net: &NetSummary, mut not_made: FirstLineByHost<'_>) -> Option<Finding> {
+    let facts = net.facts();
     let off = hosts_saying(facts, |fact| {
         fact.kind == NetFactKind::Setting
             && *fact.name == *b"NCCL_NVLS_ENABLE"

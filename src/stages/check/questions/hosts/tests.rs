@@ -11,7 +11,6 @@ use crate::source::{self, InputName};
 use crate::stages::check::finding::{Finding, Severity};
 use crate::stages::check::questions::ask_questions;
 use crate::stages::check::words;
-use crate::stages::net::table;
 use crate::stages::{communicators, net};
 use crate::synth::{self, StreamSink};
 use std::path::{Path, PathBuf};
@@ -49,7 +48,7 @@ fn of_files(paths: &[PathBuf]) -> Vec<Finding> {
         &Nobody,
     )
     .unwrap();
-    let mut all = ask_questions(&net, &table::collect_net_facts(&net), &found, &[], &[], &[]);
+    let mut all = ask_questions(&net, &found, &[], &[], &[]);
     words::write_texts(&mut all);
     all
 }
