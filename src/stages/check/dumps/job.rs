@@ -43,6 +43,12 @@ pub(super) struct GroupDumpCalls<'d> {
 }
 
 impl DumpedJob {
+    /// True if a rank left a whole dump of all its calls.
+    pub(super) fn has_all_calls_of(&self, rank: u32) -> bool {
+        let left = self.ranks.get(&rank);
+        left.is_some_and(|left| left.is_whole && left.has_all_calls())
+    }
+
     /// Collects dumps, each with the number of its input. Of two dumps of one rank it takes the one with the later
     /// calls: a job that was started again writes to the same files.
     pub(super) fn from_dumps(

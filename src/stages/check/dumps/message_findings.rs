@@ -99,11 +99,8 @@ impl DumpJudge<'_, '_> {
             FlightOp::Send { .. } => "receive",
             _ => "send",
         };
-        let has_all = |rank: &u32| {
-            let left = self.job.ranks.get(rank);
-            left.is_some_and(|left| left.is_whole && left.has_all_calls())
-        };
-        let is_known = has_all(&call.rank) && has_all(peer);
+        let mut ends = [call.rank, *peer].into_iter();
+        let is_known = ends.all(|rank| self.job.has_all_calls_of(rank));
         let lacks = match is_known {
             true => format!("made no {counterpart} for it"),
             false if !self.job.ranks.contains_key(peer) => "left no dump".to_owned(),

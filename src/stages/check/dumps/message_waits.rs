@@ -1,7 +1,7 @@
 //! Ranks that wait in messages, and the rank at the end of such waits that waits in nothing.
 
 use super::job::GroupDumpCalls;
-use super::messages::UnmatchedCall;
+use super::messages::{UnmatchedCall, list_served_ends};
 use super::programs::DumpPrograms;
 use super::waits::{CommonWait, DumpWait};
 use crate::calls::wait::ReplayOutcome;
@@ -24,9 +24,15 @@ impl<'d> MessageWaits<'d> {
         stuck: &ReplayOutcome,
     ) -> MessageWaits<'d> {
         let mut open: BTreeMap<u32, Vec<UnmatchedCall<'d>>> = BTreeMap::new();
+        let served = groups
+            .iter()
+            .flat_map(|grouped| list_served_ends(programs.job, grouped));
+        let served: BTreeSet<_> = served.map(|end| (end.rank, end.entry.record_id)).collect();
         let messages = groups.iter().flat_map(GroupDumpCalls::iter_messages);
         for call in messages.filter(UnmatchedCall::is_open) {
-            open.entry(call.rank).or_default().push(call);
+            if !served.contains(&(call.rank, call.entry.record_id)) {
+                open.entry(call.rank).or_default().push(call);
+            }
         }
         let ranks = programs.ranks.iter().enumerate();
         let idle = ranks.filter(|(program, rank)| {

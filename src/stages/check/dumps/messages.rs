@@ -89,34 +89,51 @@ pub(super) fn number_messages<'d>(
     pairs.into_values()
 }
 
+/// The sends and the receives between two members, each in their order.
+type MessagesByEndpoints<'d> = BTreeMap<MessageEndpoints, [Vec<UnmatchedCall<'d>>; 2]>;
+
+/// Collects a group's messages between members with whole dumps of all their calls.
+fn collect_whole_pairs<'d>(
+    job: &DumpedJob,
+    grouped: &GroupDumpCalls<'d>,
+) -> MessagesByEndpoints<'d> {
+    let mut pairs = MessagesByEndpoints::new();
+    for call in grouped.iter_messages() {
+        let (ends, side) = match call.is_send() {
+            true => ((call.rank, call.peer), 0),
+            false => ((call.peer, call.rank), 1),
+        };
+        if job.has_all_calls_of(ends.0) && job.has_all_calls_of(ends.1) {
+            pairs.entry(ends).or_default()[side].push(call);
+        }
+    }
+    pairs
+}
+
+/// Lists the open ends of messages with another end that ended: the calls that were launched with them wait, and not
+/// they.
+pub(super) fn list_served_ends<'d>(
+    job: &DumpedJob,
+    grouped: &GroupDumpCalls<'d>,
+) -> impl Iterator<Item = UnmatchedCall<'d>> {
+    let pairs = collect_whole_pairs(job, grouped).into_values();
+    let met = pairs.flat_map(|[sends, receives]| sends.into_iter().zip(receives));
+    met.filter_map(
+        |(send, receive)| match (send.is_open(), receive.is_open()) {
+            (true, false) => Some(send),
+            (false, true) => Some(receive),
+            _ => None,
+        },
+    )
+}
+
 /// Finds a group's messages without a counterpart, between members with whole dumps of all their calls.
 pub(super) fn find_unmatched<'d>(
     job: &DumpedJob,
     grouped: &GroupDumpCalls<'d>,
 ) -> Option<UnmatchedMessages<'d>> {
-    let is_whole = |rank: &u32| {
-        let left = job.ranks.get(rank);
-        left.is_some_and(|left| left.is_whole && left.has_all_calls())
-    };
-    let (mut sent, mut received) = (MessagesByEndpoints::new(), MessagesByEndpoints::new());
-    for call in grouped.iter_messages() {
-        let (calls, ends) = match call.is_send() {
-            true => (&mut sent, (call.rank, call.peer)),
-            false => (&mut received, (call.peer, call.rank)),
-        };
-        calls.entry(ends).or_default().push(call);
-    }
-    let all: BTreeSet<MessageEndpoints> = sent.keys().chain(received.keys()).copied().collect();
     let mut calls = Vec::new();
-    for ends in all {
-        if !is_whole(&ends.0) || !is_whole(&ends.1) {
-            continue;
-        }
-        let empty = Vec::new();
-        let (sends, receives) = (
-            sent.get(&ends).unwrap_or(&empty),
-            received.get(&ends).unwrap_or(&empty),
-        );
+    for [sends, receives] in collect_whole_pairs(job, grouped).into_values() {
         let met = sends.len().min(receives.len());
         calls.extend(sends[met..].iter().chain(&receives[met..]));
     }
@@ -132,5 +149,3 @@ pub(super) fn find_unmatched<'d>(
     };
     Some(UnmatchedMessages { calls, odd })
 }
-
-type MessagesByEndpoints<'d> = BTreeMap<MessageEndpoints, Vec<UnmatchedCall<'d>>>;

@@ -235,6 +235,27 @@ fn messages_without_a_counterpart_name_the_rank_common_to_them() {
 }
 
 #[test]
+fn a_rank_waits_for_no_message_that_its_peer_ended() {
+    // Each sends around a ring and receives in one launch; in the second round rank 1 leaves its send out.
+    let ring = (0..4_u32).map(|rank| {
+        let (send, recv): (&str, &str) = [
+            ("send 0->1/8", "recv 0<-3/8"),
+            ("send 1->2/8", "recv 1<-0/8"),
+            ("send 2->3/8", "recv 2<-1/8"),
+            ("send 3->0/8", "recv 3<-2/8"),
+        ][rank as usize];
+        let has_ended = rank != 2;
+        let mut calls = vec![("0", send, 20, true), ("0", recv, 20, true)];
+        calls.extend((rank != 1).then_some(("0", send, 20, has_ended)));
+        calls.extend([("0", recv, 20, has_ended), ("0", "all_reduce/4", 30, false)]);
+        (rank, calls)
+    });
+    let (id, rank, says) = shown(&ring.collect::<Vec<_>>()).unwrap();
+    assert_eq!((id, rank), ("p2p_missing_counterpart", Some(1)), "{says}");
+    assert!(says.contains("rank 1 made no send for it"), "{says}");
+}
+
+#[test]
 fn a_recorder_that_forgot_the_first_calls_is_compared_from_what_it_has() {
     let mut all = job(0, |calls| calls.truncate(8));
     // Rank 3's recorder is full: its first calls are gone. Numbers stay.

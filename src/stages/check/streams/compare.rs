@@ -96,6 +96,14 @@ pub(crate) struct UnpairedMessages {
 }
 
 impl UnpairedMessages {
+    /// The messages of the side that made more, and those of the other one, by these numbers of both.
+    pub(crate) fn more_and_fewer(&self, counts: (u64, u64)) -> [MemberStream<'_>; 2] {
+        match counts.0 < counts.1 {
+            true => [self.receives(), self.sends()],
+            false => [self.sends(), self.receives()],
+        }
+    }
+
     /// The sender's messages.
     pub(crate) fn sends(&self) -> MemberStream<'_> {
         MemberStream {

@@ -23,16 +23,6 @@ pub(super) struct MessageDifferences<'a> {
     pub(super) case: &'a DifferenceContext<'a>,
 }
 
-/// The side of a pair that made fewer calls.
-fn side_with_fewer_calls(pair: &UnpairedMessages) -> &CommMember {
-    let (sent, received) = pair.before;
-    if sent < received {
-        &pair.from
-    } else {
-        &pair.to
-    }
-}
-
 impl MessageDifferences<'_> {
     /// Reports ranks that are behind, and messages without their other side; `has_findings` if
     /// there are other findings.
@@ -65,7 +55,7 @@ impl MessageDifferences<'_> {
             last.map_or(0, |last| last.call.nth)
         };
         let told = |pair: &UnpairedMessages| {
-            let lacking = side_with_fewer_calls(pair);
+            let lacking = pair.more_and_fewer(pair.before)[1].member;
             // A rank that went on is ahead of another; one that stopped is ahead of none, and
             // behind in many calls.
             let lags = behind.laggards.get(&process(lacking));

@@ -13,10 +13,8 @@ pub(super) fn find_omitted_message(
     last: u64,
 ) -> Option<u64> {
     let (sent, received) = pair.before;
-    let calls = case.calls_of(match sent < received {
-        true => pair.sends(),
-        false => pair.receives(),
-    });
+    let [_, fewer] = pair.more_and_fewer(pair.before);
+    let calls = case.calls_of(fewer);
     let made = sent.min(received);
     let mut before: Vec<&CallDetail> = calls.list.iter().filter(|call| call.seq < made).collect();
     // Only what was read without a gap has distances.

@@ -5,6 +5,7 @@
 //! goes to a wrong peer, two pairs or more do not fit; the rank in all of them is to blame.
 
 use super::UNFIT_MESSAGE_ADVICE;
+use super::omitted_message::find_omitted_message;
 use super::unpaired::find_first_unfit_message;
 use crate::stages::check::finding::{Confidence, Evidence, Finding, Kind};
 use crate::stages::check::ranks::difference_context::DifferenceContext;
@@ -40,25 +41,33 @@ impl MismatchedPair<'_> {
         [self.pair.from.side, self.pair.to.side].contains(&member.side)
     }
 
-    /// The side that made more calls.
-    fn side_ahead(&self) -> &CommMember {
-        match self.counts.0 < self.counts.1 {
-            true => &self.pair.to,
-            false => &self.pair.from,
-        }
+    fn more_and_fewer(&self) -> [MemberStream<'_>; 2] {
+        self.pair.more_and_fewer(self.counts)
     }
 
-    /// True where the side that made fewer calls made as many with each of its other peers, and the
-    /// other side did not: it made one in addition.
-    fn has_additional_call(&self, case: &DifferenceContext<'_>) -> bool {
-        let sends = is_even_over_peers(self.pair.sends(), case);
-        let receives = is_even_over_peers(self.pair.receives(), case);
-        let (is_ahead_even, is_lacking_even) = match self.counts.0 < self.counts.1 {
-            true => (receives, sends),
-            false => (sends, receives),
-        };
+    /// The side that made more calls.
+    fn side_ahead(&self) -> &CommMember {
+        self.more_and_fewer()[0].member
+    }
+
+    /// The side that made fewer calls.
+    fn side_behind(&self) -> &CommMember {
+        self.more_and_fewer()[1].member
+    }
+
+    /// The side that is wrong, by its calls with its other peers or by the rhythm of its own calls.
+    fn find_wrong_side(&self, case: &DifferenceContext<'_>) -> Option<&CommMember> {
+        let [more, fewer] = self.more_and_fewer();
         let one_more = self.counts.0.abs_diff(self.counts.1) == 1;
-        one_more && is_lacking_even && !is_ahead_even
+        match [more, fewer].map(|calls| is_even_over_peers(calls, case)) {
+            [None | Some(false), Some(true)] if one_more => Some(more.member),
+            [None | Some(true), Some(false)] => Some(fewer.member),
+            _ => {
+                let process = case.found.sides[fewer.member.side].process;
+                let last = case.last.get(&process).map_or(0, |last| last.call.nth);
+                find_omitted_message(self.pair, case, last).map(|_| fewer.member)
+            }
+        }
     }
 
     /// No rank met it, and it is the first of its kind.
@@ -70,14 +79,6 @@ impl MismatchedPair<'_> {
     /// True where a side lacks a call that it usually makes.
     fn lacks_usual_call(&self) -> bool {
         self.counts.0.min(self.counts.1) >= MIN_CALLS_OF_USUAL_PEER
-    }
-
-    /// The side that made fewer calls.
-    fn side_behind(&self) -> &CommMember {
-        match self.counts.0 < self.counts.1 {
-            true => &self.pair.from,
-            false => &self.pair.to,
-        }
     }
 }
 
@@ -163,24 +164,20 @@ fn report_communicator(
         let fewer = odd.counts.0.min(odd.counts.1);
         find_first_unfit_message(odd.pair, case).map_or(fewer, |seq| seq.min(fewer))
     });
-    let (kind, who, says) = match wrong {
-        Some(who) => (
-            Kind::P2pWrongPeer,
-            who,
-            describe_wrong_peer(&who, &own, names),
-        ),
+    let (kind, who, says, is_shown) = match wrong {
+        Some(who) => {
+            let (rank, each) = (names.describe_member(&who), describe_pairs(&own, names));
+            let says = format!("{rank} calls a wrong peer, or in the wrong direction: {each}");
+            (Kind::P2pWrongPeer, who, says, true)
+        }
         None if !is_settled => return None,
         None => {
-            let (who, says) = describe_extra_or_missing(odds, seq, case)?;
-            let who = who.or(common.map(|part| part.member));
-            (
-                Kind::P2pMissingCounterpart,
-                who.unwrap_or(*first.side_behind()),
-                says,
-            )
+            let in_all = common.filter(|_| is_in_all && odds.len() > 1);
+            let (who, says, is_shown) = describe_extra_or_missing(odds, in_all, seq, case)?;
+            (Kind::P2pMissingCounterpart, who, says, is_shown)
         }
     };
-    let sure = match is_settled && is_in_all {
+    let sure = match is_settled && is_in_all && is_shown {
         true => Confidence::High,
         false => Confidence::Medium,
     };
@@ -211,40 +208,37 @@ fn describe_pairs(odds: &[&MismatchedPair<'_>], names: RankNames<'_>) -> String 
     each.join("; ")
 }
 
-fn describe_wrong_peer(
-    who: &CommMember,
-    own: &[&MismatchedPair<'_>],
-    names: RankNames<'_>,
-) -> String {
-    let each = describe_pairs(own, names);
-    format!(
-        "{} calls a wrong peer, or in the wrong direction: {each}",
-        names.describe_member(who)
-    )
-}
-
-/// The words where no rank is known to call a wrong peer, and the rank that made a call too many, if
-/// that is what happened.
+/// The rank to blame where none is known to call a wrong peer, the words, and whether the calls show that it is this
+/// one; `in_all` is the rank in all of several pairs.
 fn describe_extra_or_missing(
     odds: &[&MismatchedPair<'_>],
+    in_all: Option<RankInPairs>,
     seq: u64,
     case: &DifferenceContext<'_>,
-) -> Option<(Option<CommMember>, String)> {
+) -> Option<(CommMember, String, bool)> {
     let (first, names) = (odds.first()?, case.names);
     let each = describe_pairs(odds, names);
     let (more, less) = match first.counts.0 < first.counts.1 {
         true => ("Recv", "Send"),
         false => ("Send", "Recv"),
     };
-    if odds.len() == 1 && first.has_additional_call(case) {
-        let who = *first.side_ahead();
-        let rank = names.describe_member(&who);
-        let says = format!("{rank} made one {more} too many, message {seq} or one before: {each}");
-        return Some((Some(who), says));
-    }
-    let rank = names.describe_member(first.side_behind());
-    let says = format!("{rank} lacks a {less}, message {seq} or one before: {each}");
-    Some((None, says))
+    let (ahead, behind) = (*first.side_ahead(), *first.side_behind());
+    let of_one = first.find_wrong_side(case).filter(|_| odds.len() == 1);
+    let [lagging, leading] = [&behind, &ahead].map(|who| names.describe_member(who));
+    let lacks = format!("{lagging} lacks a {less}");
+    let (who, what, is_shown) = match (in_all, of_one) {
+        (Some(part), _) if !part.lacks => (ahead, format!("{leading} made calls too many"), true),
+        (_, Some(side)) if side.side == ahead.side => {
+            (ahead, format!("{leading} made one {more} too many"), true)
+        }
+        (None, None) => {
+            let what = format!("{lacks}, or {leading} made a {more} too many");
+            (behind, what, false)
+        }
+        _ => (behind, lacks, true),
+    };
+    let says = format!("{what}, message {seq} or one before: {each}");
+    Some((who, says, is_shown))
 }
 
 fn reason_for_wrong_peer(is_ended: bool, is_settled: bool, is_in_all: bool) -> &'static str {
@@ -263,13 +257,12 @@ fn reason_for_wrong_peer(is_ended: bool, is_settled: bool, is_in_all: bool) -> &
     }
 }
 
-/// True where a member made as many calls with each other peer in this direction as with this one.
-fn is_even_over_peers(stream: MemberStream<'_>, case: &DifferenceContext<'_>) -> bool {
+/// True where a member made as many calls with each other peer in this direction as with this one; `None` where it has
+/// no other peer.
+fn is_even_over_peers(stream: MemberStream<'_>, case: &DifferenceContext<'_>) -> Option<bool> {
     let MemberStream { member, way } = stream;
     let streams = case.streams;
-    let Some(caller) = member.caller else {
-        return false;
-    };
+    let caller = member.caller?;
     let calls = |way: StreamKind| {
         let stream = streams.at.get(&(caller, way))?;
         Some(streams.calls_until_hang(*stream))
@@ -277,7 +270,8 @@ fn is_even_over_peers(stream: MemberStream<'_>, case: &DifferenceContext<'_>) ->
     let same = |other: &&StreamKind| std::mem::discriminant(*other) == std::mem::discriminant(&way);
     let others = streams.kinds_of_caller(caller).iter().filter(same);
     let mut others = others.filter(|other| **other != way).peekable();
-    others.peek().is_some() && others.all(|&other| calls(other) == calls(way))
+    others.peek()?;
+    Some(others.all(|&other| calls(other) == calls(way)))
 }
 
 /// A rank's part in the pairs that do not fit.
@@ -317,16 +311,9 @@ fn find_common_rank(odds: &[&MismatchedPair<'_>]) -> Option<(Option<RankInPairs>
 
 /// Returns the call that no rank met, from the side that made it.
 fn show_unmet_call(odd: &MismatchedPair<'_>, case: &DifferenceContext<'_>) -> Option<Evidence> {
-    let (pair, (sent, received)) = (odd.pair, odd.counts);
-    let stream = match sent < received {
-        true => pair.receives(),
-        false => pair.sends(),
-    };
-    let calls = case.calls_of(stream).list;
-    let at = calls
-        .iter()
-        .rev()
-        .find(|call| call.seq <= sent.min(received));
+    let calls = case.calls_of(odd.more_and_fewer()[0]).list;
+    let met = odd.counts.0.min(odd.counts.1);
+    let at = calls.iter().rev().find(|call| call.seq <= met);
     at.or(calls.last()).map(show_call)
 }
 
