@@ -43,7 +43,9 @@ fuzz_target!(|data: &[u8]| {
     let Ok(page) = gather_page(order, &mut report(), &Nobody) else {
         return;
     };
-    check_markup(&html::render_html(&page, 1));
+    let mut written = Vec::new();
+    html::write_page(&page, 1, &mut written).unwrap();
+    check_markup(&String::from_utf8(written).unwrap());
     let is_bad = |c: char| c.is_control() && c != '\n';
     assert!(!text::render_text(&page, 80, false).chars().any(is_bad));
     assert!(!markdown::render_markdown(&page).chars().any(is_bad));

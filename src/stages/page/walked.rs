@@ -15,6 +15,7 @@ use crate::stages::check::{self, CheckSummary, JobLiveness};
 use crate::stages::matrix::cells::TrafficMatrix;
 use crate::stages::tuning::table as choices;
 use crate::stages::{communicators, matrix, net, timing};
+use std::collections::BTreeSet;
 
 /// Results of nccl-check's walk that other sections use.
 #[derive(Default)]
@@ -60,7 +61,9 @@ impl PageGatherer<'_> {
         let matrix = self.draw_calls(&mut seen, &checked);
         // Communicators united by counting are a finding's reason; the tables show those of the lines.
         seen.found.undo_unions();
-        self.page.inputs.clone_from(&checked.inputs);
+        // A text that also has stacks is an input twice.
+        let (mut known, names) = (BTreeSet::new(), checked.inputs.iter());
+        self.page.inputs = names.filter(|&name| known.insert(name)).cloned().collect();
         let steps = seen.inputs.iter().flat_map(|input| &input.printed).cloned();
         self.page.steps = StepSeries::from_steps(steps.collect());
         self.page.is_benchmark = seen.inputs.iter().any(|input| !input.benchmarks.is_empty());

@@ -139,9 +139,9 @@ fn who_makes_an_exchange_alone_is_in_all_pairs_that_do_not_fit() {
             writeln!(log, "{}", p.init(rank, 0xa1)).unwrap();
         }
         for step in 0..6 {
-            for rank in 0..4 {
+            for (rank, p) in four.iter().enumerate() {
                 let times = if step == 4 && rank == alone { times } else { 1 };
-                let line = |op: &str, peer: u32| four[rank].call_at(op, 64, 7, peer);
+                let line = |op: &str, peer: u32| p.call_at(op, 64, 7, peer);
                 for peer in (0..times).flat_map(|_| 0..4) {
                     writeln!(log, "{}\n{}", line("Send", peer), line("Recv", peer)).unwrap();
                 }

@@ -179,6 +179,16 @@ fn the_tables_of_the_html_page_are_those_of_the_json_page() {
 }
 
 #[test]
+fn a_text_that_also_has_stacks_is_one_input() {
+    let text = "a line of the program\n\nProcess 1177: python3 train.py\nPython v3.12.3 (/usr/bin/python3.12)\n\n\
+                Thread 1177 (active): \"MainThread\"\n    synchronize (torch/cuda/__init__.py:1162)\n    \
+                <module> (train.py:76)\n";
+    let page = feed("nccl-report", &["--format", "json"], text.to_owned()).calm();
+    let page: Value = serde_json::from_str(&page.text()).unwrap();
+    assert_eq!(page["inputs"], serde_json::json!(["stdin"]));
+}
+
+#[test]
 fn the_page_fits_a_terminal() {
     for names in INPUTS {
         let text = run("nccl-report", &paths(names)).calm().text();
