@@ -61,7 +61,7 @@ impl MessageDifferences<'_> {
             let lags = behind.laggards.get(&process(lacking));
             let stopped = lags.is_some_and(|&lags| lags > 1);
             let left_out = (!stopped && pair.sent != pair.received)
-                .then(|| find_omitted_message(pair, case, last(lacking)))
+                .then(|| find_omitted_message(pair, pair.before, case, last(lacking)))
                 .flatten();
             let is_of_size = pair.sent == pair.received && shown;
             (all || is_of_size || shown && left_out.is_some())

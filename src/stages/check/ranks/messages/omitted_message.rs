@@ -6,16 +6,17 @@ use crate::stages::check::streams::wanted_streams::CallDetail;
 use std::cmp::{Ordering, Reverse};
 
 /// Which call of `pair` the rank that made fewer of them left out, if it went on after it; `None`
-/// where it may only have stopped. `last` is the place of its last call among all it made.
+/// where it may only have stopped. `counts` are those sent and received, `last` is the place of its last call among
+/// all it made.
 pub(super) fn find_omitted_message(
     pair: &UnpairedMessages,
+    counts: (u64, u64),
     case: &DifferenceContext<'_>,
     last: u64,
 ) -> Option<u64> {
-    let (sent, received) = pair.before;
-    let [_, fewer] = pair.more_and_fewer(pair.before);
+    let [_, fewer] = pair.more_and_fewer(counts);
     let calls = case.calls_of(fewer);
-    let made = sent.min(received);
+    let made = counts.0.min(counts.1);
     let mut before: Vec<&CallDetail> = calls.list.iter().filter(|call| call.seq < made).collect();
     // Only what was read without a gap has distances.
     let gap = before.windows(2).rposition(|w| w[1].seq != w[0].seq + 1);

@@ -65,7 +65,7 @@ impl MismatchedPair<'_> {
             _ => {
                 let process = case.found.sides[fewer.member.side].process;
                 let last = case.last.get(&process).map_or(0, |last| last.call.nth);
-                find_omitted_message(self.pair, case, last).map(|_| fewer.member)
+                find_omitted_message(self.pair, self.counts, case, last).map(|_| fewer.member)
             }
         }
     }
