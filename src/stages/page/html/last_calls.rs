@@ -70,7 +70,8 @@ fn write_waits(last: &LastCalls, out: &mut String) {
         return;
     }
     out.push_str(
-        "<p>Where ranks wait, the first call of each that not all members of its communicator have made alike:</p>\n<ul>",
+        "<p>Hosts enqueue calls ahead of their GPUs. Of each rank that waits, the first call that not all members of its \
+         communicator have made alike:</p>\n<ul>",
     );
     for (call, ranks) in last.waits.iter().take(MAX_LISTED_WAITS) {
         let _ = write!(out, "<li>{}: {}</li>", escaped(ranks), escaped(call));
