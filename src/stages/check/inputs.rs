@@ -71,7 +71,7 @@ impl CheckInputs {
 
 /// Other tools' records of the job's calls.
 #[derive(Debug, Default)]
-pub(super) struct RecorderInputs {
+pub(crate) struct RecorderInputs {
     pub(super) dumps: FlightDumps,
     pub(super) records: CollectiveRecords,
     pub(super) live: LiveStates,
@@ -131,13 +131,13 @@ impl RecorderInputs {
         let has_log = first_machine > 0 || live.names().next().is_some();
         names.extend(machine.names().cloned());
         machine.merge_machine_findings(first_machine, &seen.found, has_log, findings);
-        let first_live = number(seen.inputs.len() + names.len());
+        live.number_inputs_from(number(seen.inputs.len() + names.len()));
+        names.extend(live.names().cloned());
         let is_failed = findings.iter().any(|f| f.severity == Severity::Error);
         if !is_failed {
             live.load_stacks_in_texts(seen)?;
         }
-        names.extend(live.names().cloned());
-        let live = live.find_causes(first_live, &seen.found, is_failed);
+        let live = live.find_causes(&seen.found, is_failed);
         for shown in live.causes {
             dumps::merge_shown_finding(findings, Some(shown), Reason::StatesShow, rank);
         }

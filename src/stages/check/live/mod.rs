@@ -125,7 +125,17 @@ impl LiveStates {
         Ok(())
     }
 
-    /// Reads stacks among the lines of short texts, as in a report on a job that hangs.
+    /// Numbers its inputs from `first`, after those that come before.
+    pub(super) fn number_inputs_from(&mut self, first: u32) {
+        let snapshots = self.snapshots.iter_mut().map(|of| &mut of.input);
+        let stacks = self.stacks.iter_mut().map(|of| &mut of.input);
+        for input in snapshots.chain(stacks) {
+            *input = input.saturating_add(first);
+        }
+    }
+
+    /// Reads stacks among the lines of the walk's short texts, as in a report on a job that hangs; their inputs have the
+    /// walk's numbers.
     ///
     /// # Errors
     /// An input cannot be read.
@@ -140,31 +150,17 @@ impl LiveStates {
             };
             let mut read = stacks::load_stacks(&input)?.processes;
             read.retain(|of| of.main_thread().is_some_and(|main| !main.frames.is_empty()));
-            if !read.is_empty() {
-                let input = self.next_input(input.name());
-                let numbered = read
-                    .into_iter()
-                    .map(|process| NumberedStacks { input, process });
-                self.stacks.extend(numbered);
-            }
+            let numbered = read.into_iter().map(|process| NumberedStacks {
+                input: number,
+                process,
+            });
+            self.stacks.extend(numbered);
         }
         Ok(())
     }
 
-    /// Finds what the states show; their inputs' numbers begin with `first`. `is_failed` means that other inputs
-    /// report a failure.
-    pub(super) fn find_causes(
-        mut self,
-        first: u32,
-        found: &CommunicatorsSummary,
-        is_failed: bool,
-    ) -> LiveFindings {
-        self.snapshots
-            .iter_mut()
-            .for_each(|of| of.input = of.input.saturating_add(first));
-        self.stacks
-            .iter_mut()
-            .for_each(|of| of.input = of.input.saturating_add(first));
+    /// Finds what the states show. `is_failed` means that other inputs report a failure.
+    pub(super) fn find_causes(self, found: &CommunicatorsSummary, is_failed: bool) -> LiveFindings {
         let snapshots = movement::order_snapshots(&self.snapshots);
         let last = snapshots.last().copied();
         let mut names = ProcessNames::new(found, last.map(|of| &of.snapshot));

@@ -38,7 +38,7 @@ fn find(job: &str, inputs: &[&str]) -> Finding {
         }
     }
     let found = CommunicatorsSummary::default();
-    let shown = states.find_causes(0, &found, false);
+    let shown = states.find_causes(&found, false);
     let causes = shown.causes.into_iter().map(|shown| shown.finding);
     causes.chain(shown.notes).next().unwrap()
 }
@@ -99,7 +99,7 @@ fn judge_texts(texts: &[&str]) -> Vec<(Kind, Option<u32>, Confidence)> {
                 .push(super::NumberedSnapshot { input: 0, snapshot });
         }
     }
-    let shown = states.find_causes(0, &CommunicatorsSummary::default(), false);
+    let shown = states.find_causes(&CommunicatorsSummary::default(), false);
     let causes = shown.causes.into_iter().map(|shown| shown.finding);
     let all = causes.chain(shown.notes);
     all.map(|found| (found.kind, found.about.rank, found.sure))
