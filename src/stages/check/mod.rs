@@ -59,9 +59,11 @@ use log::first_failure::FailureEvidence;
 pub(crate) use log::first_failure::failed_process::correct_end_advice;
 use log::nothing_to_check;
 use questions::initialisation::SetupContext;
+use ranks::fewer_calls::JobEndSignals;
 pub use ranks::stopped::JobLiveness;
+use ranks::unmet_calls::SideCallPlace;
 use ranks::{ReportedEnd, RereadInputs, stopped::JobFailures};
-use ranks::{fewer_calls::JobEndSignals, unnamed_communicators};
+use rustc_hash::FxHashSet;
 use walk::{CheckGathered, Requested};
 use warn::known_warns::known_bugs;
 use warn::nccl_error;
@@ -87,6 +89,8 @@ pub struct CheckSummary {
     pub if_running: Option<String>,
     /// Which findings are shown; all are judged.
     pub filter: CallFilter,
+    /// The first call of each rank that not all members of its communicator have made alike.
+    pub(crate) unmet: FxHashSet<SideCallPlace>,
 }
 
 impl CheckSummary {
@@ -122,25 +126,24 @@ pub fn check(
     progress: &dyn Progress,
 ) -> Result<CheckSummary> {
     let inputs = CheckInputs::sort_inputs(origins, options, report)?;
-    let all = check_and_keep_gathered(inputs, options, now, None, report, progress)?;
-    Ok(all.0)
+    let (seen, beside) = gather_for_check(inputs, options, None, report, progress)?;
+    judge_gathered(&seen, beside, options, now, report)
 }
 
-/// Like [`check`], but returns everything that was gathered too, and gathers what `asked` asks for.
+/// Reads logs and records to be judged, and gathers all that `asked` names.
 ///
 /// # Errors
 /// As [`check`].
-pub(crate) fn check_and_keep_gathered(
+pub(crate) fn gather_for_check(
     inputs: CheckInputs,
     options: &Options,
-    now: JobLiveness,
     asked: Option<&Requested>,
     report: &mut Report,
     progress: &dyn Progress,
-) -> Result<(CheckSummary, CheckGathered)> {
+) -> Result<(CheckGathered, RecorderInputs)> {
     let CheckInputs { logs, mut beside } = inputs;
     let walked = walk::walk_inputs(&logs, options, asked, &mut beside, report, progress);
-    let mut seen = match walked {
+    let seen = match walked {
         // The records have an answer without the logs that cannot be read.
         Err(e) if beside.is_read && e.is_about_input() => {
             report.error(&e.to_string());
@@ -148,19 +151,20 @@ pub(crate) fn check_and_keep_gathered(
         }
         walked => walked?,
     };
-    let checked = judge_gathered(&mut seen, beside, options, now, report)?;
-    Ok((checked, seen))
+    Ok((seen, beside))
 }
 
 /// Judges everything that was gathered.
-fn judge_gathered(
-    seen: &mut CheckGathered,
+///
+/// # Errors
+/// As [`check`].
+pub(crate) fn judge_gathered(
+    seen: &CheckGathered,
     recorders: RecorderInputs,
     options: &Options,
     now: JobLiveness,
     report: &mut Report,
 ) -> Result<CheckSummary> {
-    let untold = unnamed_communicators::group_unnamed_communicators(&mut seen.found);
     seen.net.note_hidden(report);
     let open = |number| seen.open_input(number);
     let inputs = RereadInputs {
@@ -187,7 +191,7 @@ fn judge_gathered(
         signals,
         failures: &failures,
     };
-    let ranks = ranks::compare_ranks(&seen.found, &untold, &seen.streams, end, &inputs)?;
+    let ranks = ranks::compare_ranks(&seen.found, &seen.untold, &seen.streams, end, &inputs)?;
     findings.extend(ranks.findings);
     let is_error = |f: &Finding| f.severity == Severity::Error;
     let has_failed = !failures.lines.is_empty() || findings.iter().any(is_error);
@@ -210,7 +214,7 @@ fn judge_gathered(
         accounts,
         separate,
         ..
-    } = &*seen;
+    } = seen;
     findings.extend(questions::ask_questions(
         net, found, inputs, accounts, separate,
     ));
@@ -230,13 +234,10 @@ fn judge_gathered(
     );
     correct_end_advice(&mut findings);
     complete_findings(&mut findings, seen, open)?;
-    Ok(summarize_check(
-        seen,
-        findings,
-        &ranks.compared,
-        judged,
-        names,
-    ))
+    Ok(CheckSummary {
+        unmet: ranks.unmet,
+        ..summarize_check(seen, findings, &ranks.compared, judged, names)
+    })
 }
 
 /// Gives the findings their words, processes, stages and lines, and puts them in order.
@@ -329,6 +330,7 @@ fn summarize_check(
         inputs: logs.chain(recorded).collect(),
         if_running: None,
         filter: CallFilter::default(),
+        unmet: FxHashSet::default(),
     }
 }
 

@@ -10,7 +10,6 @@ use crate::count::tally;
 use crate::error::{Error, Result};
 use crate::filter::CallFilter;
 use crate::output::render::Grid;
-use crate::pool;
 use crate::report::Report;
 use crate::source::InputName;
 use crate::stages::check::answer::coverage;
@@ -107,10 +106,29 @@ pub(super) fn tally_options() -> tally::Options {
     }
 }
 
-/// Calls over all steps and, on a whole page, by step.
+/// Calls over all steps in tables and, on a whole page, by step.
 pub(super) struct PageCalls {
-    pub(super) all: CountedCalls,
-    pub(super) by_step: Option<CountedCalls>,
+    operations: Grid,
+    sizes: Grid,
+    by_step: Option<CountedCalls>,
+}
+
+impl PageCalls {
+    /// Makes the tables of `all` calls.
+    pub(super) fn tabulate_calls(all: &CountedCalls) -> PageCalls {
+        let sizes = hist::Options::default();
+        let in_buckets = hist::put_in_buckets(all, &sizes.edges);
+        PageCalls {
+            operations: ops::ops_sheet(all, &ops::Options::default()).to_grid(),
+            sizes: hist::hist_sheet(&in_buckets, &sizes, false).to_grid(),
+            by_step: None,
+        }
+    }
+
+    /// Adds the calls by step.
+    pub(super) fn with_steps(self, by_step: Option<CountedCalls>) -> PageCalls {
+        PageCalls { by_step, ..self }
+    }
 }
 
 const NO_DURATIONS_REASON: &str = "a log has no durations: NCCL Inspector, NCCL's profiler plugin, nsys or \
@@ -147,7 +165,6 @@ impl PageGatherer<'_> {
 
     /// Adds calls as nccl-ops and nccl-hist count them; those of logs are `known`.
     fn add_counted(&mut self, known: Option<PageCalls>) -> Result<()> {
-        let known = known.filter(|_| !self.inputs.logs.is_empty());
         let counted = match known {
             Some(calls) => Ok(calls),
             None => self.count_recorded()?,
@@ -158,8 +175,8 @@ impl PageGatherer<'_> {
             false => "the input has no calls: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL",
         };
         match counted {
-            Ok(PageCalls { all, by_step }) => {
-                match by_step {
+            Ok(tables) => {
+                match tables.by_step {
                     None => {}
                     Some(calls) if calls.has_steps => {
                         let rows = SectionRows::Steps(Box::new(calls));
@@ -170,16 +187,8 @@ impl PageGatherer<'_> {
                         sections.leave_out(&[PageSection::StepCalls], none);
                     }
                 }
-                let by_op = || ops::ops_sheet(&all, &ops::Options::default()).to_grid();
-                let by_size = || {
-                    let sizes = hist::Options::default();
-                    let in_buckets = hist::put_in_buckets(&all, &sizes.edges);
-                    hist::hist_sheet(&in_buckets, &sizes, false).to_grid()
-                };
-                let jobs = self.order.options.log.jobs;
-                let (operations, sizes) = pool::run_both(jobs, by_op, by_size);
-                sections.add_grid(PageSection::Operations, Ok(operations), no_calls);
-                sections.add_grid(PageSection::Sizes, Ok(sizes), no_calls);
+                sections.add_grid(PageSection::Operations, Ok(tables.operations), no_calls);
+                sections.add_grid(PageSection::Sizes, Ok(tables.sizes), no_calls);
             }
             Err(why) => {
                 let all = [
@@ -213,10 +222,7 @@ impl PageGatherer<'_> {
             Err(why) => return Ok(Err(why)),
         };
         if !self.order.whole {
-            return Ok(Ok(PageCalls {
-                all: first,
-                by_step: None,
-            }));
+            return Ok(Ok(PageCalls::tabulate_calls(&first)));
         }
         let mut own = Report::of_section();
         let tally = tally_options();
@@ -225,10 +231,7 @@ impl PageGatherer<'_> {
             .report
             .absorb(PageSection::Operations.key(), &own);
         let all = self.sections.keep_reason(SectionNeed::Possible, all)?;
-        Ok(all.map(|all| PageCalls {
-            all,
-            by_step: Some(first),
-        }))
+        Ok(all.map(|all| PageCalls::tabulate_calls(&all).with_steps(Some(first))))
     }
 
     /// Adds durations, if a record has them.

@@ -3,7 +3,9 @@
 use super::gather::{PageCalls, PageGatherer, by_step_options, tally_options};
 use super::series::StepSeries;
 use super::{PageFinding, PageSection, job, last_calls};
+use crate::count::calls::CountedCalls;
 use crate::error::Result;
+use crate::log::timeline::TrainStep;
 use crate::output::render::Grid;
 use crate::pool;
 use crate::report::Report;
@@ -12,10 +14,10 @@ use crate::stages::check::answer::headline::JobAnswer;
 use crate::stages::check::answer::table as answers;
 use crate::stages::check::walk::{CheckGathered, PageRequest, Requested};
 use crate::stages::check::{self, CheckSummary, JobLiveness};
+use crate::stages::communicators::{CommunicatorSide, CommunicatorsSummary};
 use crate::stages::matrix::cells::TrafficMatrix;
 use crate::stages::tuning::table as choices;
 use crate::stages::{communicators, matrix, net, timing};
-use std::collections::BTreeSet;
 
 /// Results of nccl-check's walk that other sections use.
 #[derive(Default)]
@@ -50,22 +52,35 @@ impl PageGatherer<'_> {
             late: self.inputs.are_walked(),
         };
         let report = &mut *self.sections.report;
-        let (checked, mut seen) = check::check_and_keep_gathered(
-            std::mem::take(&mut self.inputs.checked),
-            self.order.options,
-            JobLiveness::Unknown,
-            Some(&asked),
-            report,
-            self.progress,
-        )?;
-        let matrix = self.draw_calls(&mut seen, &checked);
+        let (options, progress) = (self.order.options, self.progress);
+        let logs = std::mem::take(&mut self.inputs.checked);
+        let (mut seen, beside) =
+            check::gather_for_check(logs, options, Some(&asked), report, progress)?;
+        let pairs = seen.counted.as_mut().and_then(|of| of.pairs.take());
+        let (pairs, sides) = pairs.unzip();
+        // The walk counts all calls.
+        let is_of_all = self.order.filter.is_empty();
+        let are_logs = self.inputs.are_logs() && is_of_all;
+        let judge = || check::judge_gathered(&seen, beside, options, JobLiveness::Unknown, report);
+        let counted = seen.counted.as_ref();
+        let counted = counted.filter(|_| is_of_all && !self.inputs.logs.is_empty());
+        let count = || {
+            let calls = counted.map(|counted| PageCalls::tabulate_calls(&counted.calls));
+            let pairs = pairs.as_ref().filter(|_| are_logs);
+            (calls, build_matrix(&seen, pairs.zip(sides)))
+        };
+        let jobs = options.log.jobs;
+        let (checked, (calls, matrix)) = pool::run_both(jobs, judge, count);
+        let checked = checked?;
+        let steps = seen.inputs.iter().flat_map(|input| &input.printed).cloned();
+        let steps: Vec<TrainStep> = steps.collect();
+        let draw = || last_calls::gather_last_calls(&seen, pairs.as_ref()?, &checked);
+        let (last, grids) = pool::run_both(jobs, draw, || build_line_grids(&seen, &steps));
+        self.page.last_calls = last;
         // Communicators united by counting are a finding's reason; the tables show those of the lines.
         seen.found.undo_unions();
-        // A text that also has stacks is an input twice.
-        let (mut known, names) = (BTreeSet::new(), checked.inputs.iter());
-        self.page.inputs = names.filter(|&name| known.insert(name)).cloned().collect();
-        let steps = seen.inputs.iter().flat_map(|input| &input.printed).cloned();
-        self.page.steps = StepSeries::from_steps(steps.collect());
+        self.page.inputs.clone_from(&checked.inputs);
+        self.page.steps = StepSeries::from_steps(steps);
         self.page.is_benchmark = seen.inputs.iter().any(|input| !input.benchmarks.is_empty());
         let findings = checked.findings.iter();
         self.page.findings = findings.map(|f| build_finding(f, &checked)).collect();
@@ -76,7 +91,7 @@ impl PageGatherer<'_> {
         match self.inputs.has_lines() {
             true => {
                 self.page.job = job::job_facts(&checked, &seen);
-                self.add_line_tables(&seen);
+                self.add_line_tables(grids, &seen.found);
             }
             false => self.leave_out_lines(),
         }
@@ -86,37 +101,12 @@ impl PageGatherer<'_> {
         let questions = answers::coverage_grid(&checked);
         self.sections
             .add_grid(PageSection::Questions, Ok(questions), "");
-        self.take_walked(checked.known.stamps == StampCoverage::All, seen, matrix)
-    }
-
-    /// Gathers the last calls of the ranks for a picture, and beside it builds the matrix of all calls.
-    fn draw_calls(
-        &mut self,
-        seen: &mut CheckGathered,
-        checked: &CheckSummary,
-    ) -> Option<(TrafficMatrix, Report)> {
-        let (calls, sides) = seen.counted.as_mut()?.pairs.take()?;
-        let (seen, inputs) = (&*seen, &self.inputs);
-        // The walk counts all calls.
-        let is_of_all = inputs.are_logs() && self.order.filter.is_empty();
-        let tuning = seen.tuning.as_ref().filter(|_| is_of_all);
-        let build_matrix = || {
-            let sources = matrix::TrafficSources {
-                calls: &calls,
-                sides,
-                processes: seen.found.processes.clone(),
-                net: &seen.net,
-                tuning: tuning?,
-            };
-            let own = Report::of_section();
-            let matrix = matrix::build_matrix(sources, &matrix::Options::default(), &own);
-            Some((matrix, own))
-        };
-        let jobs = self.order.options.log.jobs;
-        let gather = || last_calls::gather_last_calls(seen, &calls, checked);
-        let (last, matrix) = pool::run_both(jobs, gather, build_matrix);
-        self.page.last_calls = last;
-        matrix
+        self.take_walked(
+            checked.known.stamps == StampCoverage::All,
+            seen,
+            matrix,
+            calls,
+        )
     }
 
     /// Takes the walk's calls, with what their stages report.
@@ -125,6 +115,7 @@ impl PageGatherer<'_> {
         is_stamped: bool,
         mut seen: CheckGathered,
         matrix: Option<(TrafficMatrix, Report)>,
+        calls: Option<PageCalls>,
     ) -> Result<WalkedFacts> {
         let mut walked = WalkedFacts {
             is_stamped,
@@ -143,10 +134,7 @@ impl PageGatherer<'_> {
                 .report
                 .absorb(PageSection::StepCalls.key(), &seen.steps_report);
         }
-        walked.calls = Some(PageCalls {
-            all: counted.calls,
-            by_step: counted.by_step,
-        });
+        walked.calls = calls.map(|calls| calls.with_steps(counted.by_step));
         walked.matrix = matrix;
         Ok(walked)
     }
@@ -165,33 +153,70 @@ impl PageGatherer<'_> {
     }
 
     /// Adds the tables that only lines have.
-    fn add_line_tables(&mut self, seen: &CheckGathered) {
-        let sections = &mut self.sections;
-        let facts = net::table::build_net_grid(&seen.net, &net::table::Options::default());
-        let none = "no line has a network, a version or a setting";
-        sections.add_grid(PageSection::Net, Ok(facts), none);
-        let steps = &self.page.steps.list;
-        let none = "the log has no step lines of a trainer";
-        match steps.is_empty() {
-            true => sections.leave_out(&[PageSection::Timing, PageSection::Steps], none),
-            false => {
-                let all = timing::summarise_steps(steps);
-                sections.add_grid(PageSection::Timing, Ok(all), none);
-                let each = timing::grid_per_step(steps);
-                sections.add_grid(PageSection::Steps, Ok(each), none);
-            }
-        }
+    fn add_line_tables(&mut self, grids: [LineGrid; 4], found: &CommunicatorsSummary) {
         let none = "no line names a communicator: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL";
-        let communicators = communicators::build_communicator_grid(&seen.found);
-        sections.add_grid(PageSection::Communicators, Ok(communicators), none);
-        let members = communicators::build_member_grid(&seen.found);
-        sections.add_grid(PageSection::Members, Ok(members), none);
-        let none = "the log has no TUNING lines: NCCL_DEBUG_SUBSYS=INIT,COLL,TUNING on rank 0";
-        let of = choices::Options::default();
-        let tuning = seen.tuning.as_ref();
-        let tuning = tuning.map(|all| choices::build_crossover_grid(all, &of));
-        sections.add_grid(PageSection::Tuning, Ok(tuning.unwrap_or_default()), none);
+        let communicators = communicators::build_communicator_grid(found);
+        let members = communicators::build_member_grid(found);
+        let of_communicators = [
+            (PageSection::Communicators, communicators, none),
+            (PageSection::Members, members, none),
+        ];
+        for (of, grid, none) in grids.into_iter().chain(of_communicators) {
+            self.sections.add_grid(of, Ok(grid), none);
+        }
     }
+}
+
+/// A table that only lines have, and the reason of one without rows.
+type LineGrid = (PageSection, Grid, &'static str);
+
+/// Builds the tables that need no communicators.
+fn build_line_grids(seen: &CheckGathered, steps: &[TrainStep]) -> [LineGrid; 4] {
+    let of_steps = |build: fn(&[TrainStep]) -> Grid| match steps.is_empty() {
+        true => Grid::default(),
+        false => build(steps),
+    };
+    let tuning = seen.tuning.as_ref();
+    let tuning = tuning.map(|all| choices::build_crossover_grid(all, &choices::Options::default()));
+    let facts = net::table::build_net_grid(&seen.net, &net::table::Options::default());
+    let no_steps = "the log has no step lines of a trainer";
+    let no_tuning = "the log has no TUNING lines: NCCL_DEBUG_SUBSYS=INIT,COLL,TUNING on rank 0";
+    [
+        (
+            PageSection::Net,
+            facts,
+            "no line has a network, a version or a setting",
+        ),
+        (
+            PageSection::Timing,
+            of_steps(timing::summarise_steps),
+            no_steps,
+        ),
+        (
+            PageSection::Steps,
+            of_steps(timing::grid_per_step),
+            no_steps,
+        ),
+        (PageSection::Tuning, tuning.unwrap_or_default(), no_tuning),
+    ]
+}
+
+/// Builds the matrix of all calls, with what its stage reports.
+fn build_matrix(
+    seen: &CheckGathered,
+    calls: Option<(&CountedCalls, Vec<CommunicatorSide>)>,
+) -> Option<(TrafficMatrix, Report)> {
+    let (calls, sides) = calls?;
+    let sources = matrix::TrafficSources {
+        calls,
+        sides,
+        processes: seen.found.processes.clone(),
+        net: &seen.net,
+        tuning: seen.tuning.as_ref()?,
+    };
+    let own = Report::of_section();
+    let matrix = matrix::build_matrix(sources, &matrix::Options::default(), &own);
+    Some((matrix, own))
 }
 
 /// A finding with its lines.

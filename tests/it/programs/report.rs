@@ -179,6 +179,32 @@ fn the_tables_of_the_html_page_are_those_of_the_json_page() {
 }
 
 #[test]
+fn the_ranks_wait_in_one_call_by_the_answer_and_by_the_picture() {
+    let cases = [
+        (
+            "ddp-die",
+            "3 ranks wait for it in AllReduce of 2097152 bf16 sum;",
+            "ranks 0, 2-3",
+        ),
+        (
+            "3d-die",
+            "7 ranks wait for it, 4 of them in AllReduce of 1 fp32 sum;",
+            "ranks 2, 4, 6-7",
+        ),
+    ];
+    for (job, answer, ranks) in cases {
+        let log = testdata(&format!("captured/{job}"));
+        let log = log.to_str().unwrap();
+        let says = run("nccl-check", &[log]).text();
+        assert!(says.contains(answer), "{job}: {says}");
+        let page = run("nccl-report", &[log, "--format", "html"]);
+        let call = answer.split(" in ").nth(1).unwrap().trim_end_matches(';');
+        let waits = format!("<li>{ranks}: {call}, call ");
+        assert!(page.calm().text().contains(&waits), "{job}");
+    }
+}
+
+#[test]
 fn a_text_that_also_has_stacks_is_one_input() {
     let text = "a line of the program\n\nProcess 1177: python3 train.py\nPython v3.12.3 (/usr/bin/python3.12)\n\n\
                 Thread 1177 (active): \"MainThread\"\n    synchronize (torch/cuda/__init__.py:1162)\n    \

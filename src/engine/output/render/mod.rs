@@ -222,21 +222,25 @@ impl Sheet<'_> {
     /// Returns all rows.
     pub fn to_grid(&self) -> Grid {
         let mut rows = Vec::new();
-        self.each_row(|columns, own| {
-            let row = columns.iter().chain(own).cloned();
-            rows.push(row.map(TableCell::into_owned).collect());
-        });
+        for part in &self.parts {
+            self.each_row(part, |columns, own| {
+                let row = columns.iter().chain(own).cloned();
+                rows.push(row.map(TableCell::into_owned).collect());
+            });
+        }
         Grid {
             columns: self.columns.clone(),
             rows,
         }
     }
 
-    /// Gives each row to `take`, its first columns and the others.
-    pub fn each_row(&self, mut take: impl FnMut(&[TableCell<'_>], &[TableCell<'_>])) {
-        for part in &self.parts {
-            (self.rows)(part.clone(), &mut EachRow(&mut take));
-        }
+    /// Gives each row of a part to `take`, its first columns and the others.
+    pub fn each_row(
+        &self,
+        part: &Range<usize>,
+        take: impl FnMut(&[TableCell<'_>], &[TableCell<'_>]),
+    ) {
+        (self.rows)(part.clone(), &mut EachRow(take));
     }
 
     /// Writes the rows as CSV with a header.
@@ -304,7 +308,11 @@ impl Sheet<'_> {
     /// The output cannot be written.
     pub fn draw_table(&self, look: &DrawStyle, out: &mut dyn Write) -> Result<()> {
         let mut drawn = DrawnTable::new(&self.columns, *look);
-        self.each_row(|columns, own| drawn.add_row(columns.iter().chain(own)));
+        for part in &self.parts {
+            self.each_row(part, |columns, own| {
+                drawn.add_row(columns.iter().chain(own));
+            });
+        }
         let text = drawn.finish_text();
         out.write_all(text.as_bytes()).map_err(Error::Output)
     }

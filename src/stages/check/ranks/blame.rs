@@ -5,13 +5,14 @@ use super::confidence::has_damage;
 use super::confidence::unjudged::{has_ended_ahead, list_running_communicators};
 use super::deadlock::Rendezvous;
 use super::difference_context::DifferenceContext;
-use super::fewer_calls::{self, JobEndSignals, LaggardFindings};
+use super::fewer_calls::{JobEndSignals, LaggardFindings};
 use super::last_calls::find_odd_process;
 use super::messages::{MessageDifferences, wrong_peer};
 use super::mismatch::same_kind::SimilarCallers;
 use super::mismatch::{self, FirstDifference};
 use super::stopped::lone_stop::{self, LoneStop};
 use super::stopped::{JobLiveness, StopDetector};
+use super::unmet_calls::SideCallPlace;
 use crate::grammar::values::has_root;
 use crate::report::account::Account;
 use crate::stages::check::finding::{Confidence, Finding, Reason};
@@ -19,17 +20,9 @@ use crate::stages::check::streams::compare::{
     CommMember, DifferingComm, StreamComparison, UnpairedMessages,
 };
 use crate::stages::check::streams::unjudged_reason::UnjudgedReason;
-use crate::stages::check::watchdog::{WatchdogRecord, nccl_call};
 use crate::stages::communicators::CommunicatorState;
+use rustc_hash::FxHashSet;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// How the job ended, as far as lines other than the calls report it.
-#[derive(Clone, Copy)]
-pub(super) struct JobEndEvidence<'a> {
-    pub(super) watched: &'a [WatchdogRecord],
-    pub(super) end: JobEndSignals,
-    pub(super) stops: StopDetector<'a>,
-}
 
 /// The findings, and what could not be judged.
 pub(super) struct BlameResult {
@@ -38,6 +31,8 @@ pub(super) struct BlameResult {
     pub(super) unjudged: Vec<(UnjudgedReason, usize)>,
     /// Missing calls at the end of the log were not cut off.
     pub(super) uncut: bool,
+    /// The first call of each rank that not all members have made alike.
+    pub(super) unmet: FxHashSet<SideCallPlace>,
 }
 
 /// Communicators with different members' calls, by the difference.
@@ -65,35 +60,23 @@ impl DifferenceContext<'_> {
         &self,
         compared: &mut StreamComparison,
         kin: &SimilarCallers,
-        ending: JobEndEvidence<'_>,
+        end: JobEndSignals,
+        stops: StopDetector<'_>,
     ) -> BlameResult {
-        let JobEndEvidence {
-            watched,
-            end,
-            stops,
-        } = ending;
-        let names = self.names;
         let now = stops.failures.now;
         let parts = self.group_by_difference(&compared.apart, kin);
-        let mut unjudged = parts.unjudged;
         let is_settled = |pair: &UnpairedMessages| self.is_settled(pair);
+        let mut unjudged = parts.unjudged;
         unjudged.extend(self.drop_released_messages(&mut compared.unpaired));
+        let unmet = self.find_unmet_calls(compared, &parts.different, &unjudged);
         let mut findings = keep_first_differences(self.met, parts.different);
         findings.extend(self.met.report_circle(self));
-        let mut behind = fewer_calls::find_laggards(
-            &parts.late,
-            &compared.unpaired,
-            self.last,
-            names,
-            end,
-            stops,
-            &nccl_call::processes_waiting(watched, stops.ranks),
-        );
+        let mut behind = self.find_laggards(&parts.late, &compared.unpaired, &unmet, end, stops);
         behind
             .findings
             .retain(|finding| !self.waits_in_setup(finding));
         if end.lost {
-            self.blame_dead_process(&mut behind, stops, watched);
+            self.blame_dead_process(&mut behind, stops);
         }
         let going_on = behind.going_on.clone();
         let last_resort = std::mem::take(&mut behind.last_resort);
@@ -141,6 +124,7 @@ impl DifferenceContext<'_> {
             findings,
             unjudged,
             uncut,
+            unmet: unmet.into_values().map(|(place, _)| place).collect(),
         }
     }
 
@@ -221,17 +205,12 @@ impl DifferenceContext<'_> {
 
     /// Blames a process that died: ranks that wait for its GPU may be further behind than it, but
     /// all of them wait in the same call.
-    fn blame_dead_process(
-        &self,
-        behind: &mut LaggardFindings,
-        stops: StopDetector<'_>,
-        watched: &[WatchdogRecord],
-    ) {
+    fn blame_dead_process(&self, behind: &mut LaggardFindings, stops: StopDetector<'_>) {
         let Some(&laggard) = behind.laggards.keys().next() else {
             return;
         };
         let job = stops.job_of_process(laggard);
-        let waits = nccl_call::processes_waiting(watched, stops.ranks);
+        let waits = self.list_waiting_processes();
         let odd = find_odd_process(self.last, self.found, |process| {
             stops.job_of_process(process) == job
         });

@@ -5,40 +5,45 @@ use super::last_calls::LastCallByProcess;
 use super::mismatch::{CallDetails, MemberCalls};
 use super::names::RankNames;
 use super::stopped::lone_stop::LoneStopSearch;
+use crate::stages::check::log::job_processes::JobProcesses;
 use crate::stages::check::log::job_spans::JobCallSpans;
 use crate::stages::check::streams::compare::MemberStream;
 use crate::stages::check::streams::step_ends::InputStepEnds;
 use crate::stages::check::streams::stream_owners::StreamOwner;
 use crate::stages::check::streams::{CALLS_PER_HASH_BLOCK, CallStreams, ProcessComm, StreamKind};
+use crate::stages::check::watchdog::WatchdogRecord;
 use crate::stages::communicators::CommunicatorsSummary;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The context for judging calls that differ.
 #[derive(Clone, Copy)]
-pub(super) struct DifferenceContext<'a> {
-    pub(super) found: &'a CommunicatorsSummary,
-    pub(super) streams: &'a CallStreams,
-    pub(super) details: &'a CallDetails,
+pub(crate) struct DifferenceContext<'a> {
+    pub(crate) found: &'a CommunicatorsSummary,
+    pub(crate) streams: &'a CallStreams,
+    pub(crate) details: &'a CallDetails,
     /// The callers of sends and receives that were read again.
-    pub(super) messaging: &'a FxHashSet<ProcessComm>,
-    pub(super) met: &'a Rendezvous,
+    pub(crate) messaging: &'a FxHashSet<ProcessComm>,
+    pub(crate) met: &'a Rendezvous,
+    /// The lines of PyTorch's watchdog.
+    pub(crate) watched: &'a [WatchdogRecord],
+    pub(crate) ranks: &'a JobProcesses,
     /// Calls of a pipe may have been dropped.
-    pub(super) is_piped: bool,
-    pub(super) names: RankNames<'a>,
+    pub(crate) is_piped: bool,
+    pub(crate) names: RankNames<'a>,
     /// The owner of each caller's calls.
-    pub(super) whose: &'a FxHashMap<ProcessComm, StreamOwner>,
+    pub(crate) whose: &'a FxHashMap<ProcessComm, StreamOwner>,
     /// Each process's last call.
-    pub(super) last: &'a LastCallByProcess<'a>,
+    pub(crate) last: &'a LastCallByProcess<'a>,
 }
 
 impl<'a> DifferenceContext<'a> {
     /// The caller of a number.
-    pub(super) fn caller_at(&self, number: u32) -> ProcessComm {
+    pub(crate) fn caller_at(&self, number: u32) -> ProcessComm {
         *self.streams.callers.get(number)
     }
 
     /// The calls of a stream that were read again.
-    pub(super) fn calls_of(&self, stream: MemberStream<'_>) -> MemberCalls<'a> {
+    pub(crate) fn calls_of(&self, stream: MemberStream<'_>) -> MemberCalls<'a> {
         let MemberStream { member, way } = stream;
         let key = member.caller.map(|at| (self.caller_at(at), way));
         let list = key.and_then(|key| self.details.get(&key));
@@ -49,7 +54,7 @@ impl<'a> DifferenceContext<'a> {
     }
 
     /// True if all calls of a stream could be read again in the block `block`, up to call `made`.
-    pub(super) fn are_calls_reread(&self, stream: MemberStream<'_>, block: u64, made: u64) -> bool {
+    pub(crate) fn are_calls_reread(&self, stream: MemberStream<'_>, block: u64, made: u64) -> bool {
         let first = block * CALLS_PER_HASH_BLOCK;
         let end = made.min(first + CALLS_PER_HASH_BLOCK);
         let calls = self.calls_of(stream).list;
@@ -59,7 +64,7 @@ impl<'a> DifferenceContext<'a> {
     }
 
     /// Returns a search over the last calls and their owners; `steps` are the processes' own.
-    pub(super) fn lone_stop_search<'t>(
+    pub(crate) fn lone_stop_search<'t>(
         &'t self,
         steps: &'t InputStepEnds,
         spans: &'t JobCallSpans,
@@ -86,7 +91,7 @@ impl<'a> DifferenceContext<'a> {
     }
 
     /// How many collectives each caller made.
-    pub(super) fn count_collectives(&self) -> FxHashMap<ProcessComm, u64> {
+    pub(crate) fn count_collectives(&self) -> FxHashMap<ProcessComm, u64> {
         let all = self.streams.at.iter();
         let collectives = all.filter(|((_, way), _)| *way == StreamKind::Collective);
         collectives

@@ -5,7 +5,7 @@ mod absent_members;
 mod blame;
 mod confidence;
 mod deadlock;
-mod difference_context;
+pub(crate) mod difference_context;
 pub(crate) mod fewer_calls;
 mod last_calls;
 pub(crate) mod limits;
@@ -14,6 +14,7 @@ pub(crate) mod mismatch;
 pub(crate) mod names;
 mod reread_differences;
 pub(super) mod stopped;
+pub(crate) mod unmet_calls;
 pub(super) mod unnamed_communicators;
 mod unseen_ranks;
 
@@ -28,7 +29,6 @@ use super::streams::stream_owners::find_stream_owners;
 use super::streams::wanted_streams::RereadSinks;
 use super::streams::{CallStreams, StreamKind};
 use super::walk::WalkedInput;
-use super::watchdog::nccl_call;
 use super::watchdog::{WatchdogMessage, WatchdogRecord};
 use crate::count::calls::Options;
 use crate::error::Result;
@@ -36,7 +36,6 @@ use crate::report::account::Account;
 use crate::source::Input;
 use crate::stages::check::log::job_processes::JobProcesses;
 use crate::stages::communicators::CommunicatorsSummary;
-use blame::JobEndEvidence;
 use confidence::unjudged;
 use deadlock::Rendezvous;
 use difference_context::DifferenceContext;
@@ -44,9 +43,11 @@ use fewer_calls::JobEndSignals;
 use last_calls::find_last_calls;
 use mismatch::{CallDetails, same_kind};
 use names::RankNames;
+use rustc_hash::FxHashSet;
 use std::collections::{BTreeMap, BTreeSet};
 use stopped::step_lines::StepLinePositions;
 use stopped::{JobFailures, JobLiveness, StopDetector};
+use unmet_calls::SideCallPlace;
 use unnamed_communicators::UnnamedComms;
 
 /// The comparison of the ranks' calls.
@@ -55,6 +56,8 @@ pub(crate) struct RankComparison {
     pub(crate) compared: StreamComparison,
     /// The findings.
     pub(crate) findings: Vec<Finding>,
+    /// The first call of each rank that not all members of its communicator have made alike.
+    pub(crate) unmet: FxHashSet<SideCallPlace>,
 }
 
 /// The inputs, to be read again.
@@ -127,6 +130,7 @@ pub(crate) fn compare_ranks(
         return Ok(RankComparison {
             compared,
             findings: Vec::new(),
+            unmet: FxHashSet::default(),
         });
     }
     reread_and_blame(compared, &met, found, streams, end, inputs)
@@ -150,9 +154,8 @@ fn reread_and_blame(
     end: ReportedEnd<'_>,
     inputs: &RereadInputs<'_>,
 ) -> Result<RankComparison> {
-    let ReportedEnd {
-        watched, failures, ..
-    } = end;
+    let failures = end.failures;
+    let ranks = JobProcesses::new(found, failures.begins.clone());
     let whose = find_stream_owners(found, streams);
     let kin = same_kind::find_similar_callers(&compared.apart, &whose, found);
     let mut silence = JobCallSpans::new(JobsByProcess::group_processes(found));
@@ -175,13 +178,14 @@ fn reread_and_blame(
         details: &details,
         messaging: &messaging,
         met,
+        watched: end.watched,
+        ranks: &ranks,
         is_piped: !inputs.piped.is_empty(),
         names: RankNames { found },
         whose: &whose,
         last: &find_last_calls(&details, streams, &whose),
     };
     let middle = case.lone_stop_search(&ends, &silence).find_mid_step_ranks();
-    let ranks = JobProcesses::new(found, failures.begins.clone());
     let stops = StopDetector {
         found,
         silence: &silence,
@@ -195,12 +199,7 @@ fn reread_and_blame(
     let is_settled = |pair: &_| met.is_settled_difference(pair, found, streams);
     let mut unjudged = unjudged::drop_ended_pairs(&mut compared.unpaired, found, is_settled);
     let doubts = confidence::rate_membership(&compared, found);
-    let ending = JobEndEvidence {
-        watched,
-        end: end.signals,
-        stops,
-    };
-    let judged = case.find_blamed(&mut compared, &kin, ending);
+    let judged = case.find_blamed(&mut compared, &kin, end.signals, stops);
     let mut findings = judged.findings;
     unjudged.extend(judged.unjudged);
     unjudged::move_to_unjudged(&mut compared, unjudged);
@@ -209,24 +208,16 @@ fn reread_and_blame(
         uncut: judged.uncut,
         ..end.signals
     };
-    confidence::rate_confidence(
-        &mut findings,
-        &mut compared,
-        &doubts,
-        &case,
-        inputs,
-        &ranks,
-        end,
-    )?;
-    let each = findings.iter_mut();
-    each.for_each(|finding| unseen_ranks::doubt_by_unseen_ranks(finding, found));
+    confidence::rate_confidence(&mut findings, &mut compared, &doubts, &case, inputs, end)?;
+    unseen_ranks::doubt_by_unseen_ranks(&mut findings, found);
     if !findings.is_empty() {
         findings.extend(last_calls::list_last_calls(case.last, found));
     }
-    let made = case.count_collectives();
-    findings.extend(nccl_call::find_timed_out_nccl_calls(
-        watched, &details, &made, &whose, &ranks, case.names,
-    ));
+    findings.extend(case.find_timed_out_nccl_calls());
     findings.extend(case.note_absent_members(&compared, inputs.accounts));
-    Ok(RankComparison { compared, findings })
+    Ok(RankComparison {
+        compared,
+        findings,
+        unmet: judged.unmet,
+    })
 }

@@ -36,16 +36,18 @@ pub(super) fn describe_unseen_ranks(found: &CommunicatorsSummary, process: u32) 
     Some(format!("{who} of communicator {communicator}"))
 }
 
-/// Lowers the confidence in a rank that is behind, if it may wait for one without lines.
-pub(super) fn doubt_by_unseen_ranks(finding: &mut Finding, found: &CommunicatorsSummary) {
-    if !matches!(finding.kind, Kind::RankBehind | Kind::RankSilent) {
-        return;
-    }
-    let about = &finding.about;
-    let host = about.host.as_deref();
-    let side = host.and_then(|host| found.sides_of_process(host, about.pid).first());
-    let unseen = side.and_then(|&side| describe_unseen_ranks(found, found.sides[side].process));
-    if let Some(unseen) = unseen {
+/// Lowers the confidence in ranks that are behind, if they may wait for one without lines.
+pub(super) fn doubt_by_unseen_ranks(findings: &mut [Finding], found: &CommunicatorsSummary) {
+    let is_behind =
+        |finding: &&mut Finding| matches!(finding.kind, Kind::RankBehind | Kind::RankSilent);
+    for finding in findings.iter_mut().filter(is_behind) {
+        let about = &finding.about;
+        let host = about.host.as_deref();
+        let side = host.and_then(|host| found.sides_of_process(host, about.pid).first());
+        let process = side.map(|&side| found.sides[side].process);
+        let Some(unseen) = process.and_then(|at| describe_unseen_ranks(found, at)) else {
+            continue;
+        };
         finding.sure = Confidence::Low;
         finding.advice = format!("give the log of {unseen} too");
         finding.reasons.push(Reason::MayWaitForUnseen(unseen));

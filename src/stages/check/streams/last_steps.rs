@@ -112,8 +112,8 @@ pub(crate) fn list_calls_from_end(streams: &CallStreams) -> impl Iterator<Item =
         *made += all;
         *later += all - streams.calls_until_hang(stream);
     }
-    let calls = streams.list_last_calls().into_iter().rev();
-    let place = move |call: LastStreamCall| {
+    let calls = streams.list_last_calls().iter().rev();
+    let place = move |&call: &LastStreamCall| {
         let (caller, way) = of_stream[call.stream as usize];
         let process = streams.callers.get(caller).process;
         let (made, later) = counts.entry(process).or_default();

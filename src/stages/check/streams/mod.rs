@@ -29,6 +29,7 @@ use crate::members::{CommIdentity, Interner, MergedMembers, MergedNumbers};
 use last_calls::{LastChunkCalls, LastChunks, LastStreamCall, PeerCall};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
+use std::sync::OnceLock;
 
 /// One process's use of one communicator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -247,14 +248,17 @@ pub(crate) struct CallStreams {
     alarmed: Option<u32>,
     /// The last calls of every process.
     tail: LastChunks,
+    /// These calls in order, once they are needed.
+    ordered: OnceLock<Vec<LastStreamCall>>,
     /// The current input.
     now: OpenInputCalls,
 }
 
 impl CallStreams {
     /// The last calls of every process, in the order of their lines.
-    pub(crate) fn list_last_calls(&self) -> Vec<LastStreamCall> {
-        self.tail.calls_before_hang(self)
+    pub(crate) fn list_last_calls(&self) -> &[LastStreamCall] {
+        self.ordered
+            .get_or_init(|| self.tail.calls_before_hang(self))
     }
 
     /// Counts the kept calls at the end of the current input.
@@ -325,6 +329,7 @@ impl CallStreams {
             own,
             callers,
         };
+        self.ordered.take();
         self.tail.push_chunk(kept, self.now.processes.len());
     }
 

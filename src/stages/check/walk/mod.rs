@@ -6,6 +6,7 @@
 
 use super::RecorderInputs;
 use super::log::old_steps::{self, OldSteps};
+use super::ranks::unnamed_communicators::{self, UnnamedComms};
 use super::streams::CallStreams;
 use super::streams::last_steps::LastCallSteps;
 use super::streams::piped::{PipeRecord, PipeRecorder};
@@ -59,6 +60,8 @@ pub(crate) struct CheckGathered {
     pub(crate) net: NetSummary,
     /// Communicators.
     pub(crate) found: CommunicatorsSummary,
+    /// Those that no line names.
+    pub(crate) untold: UnnamedComms,
     /// The ranks' calls.
     pub(crate) streams: CallStreams,
     /// The steps of the ranks' last calls, if a whole page was requested.
@@ -432,9 +435,11 @@ impl<'o> Gatherer<'o> {
         if let Some(tuning) = &mut self.tuning {
             tuning.end_lines(merged);
         }
+        let mut found = self.gathered.finish(merged);
         CheckGathered {
             net: NetSummary::from_stage(self.net, merged),
-            found: self.gathered.finish(merged),
+            untold: unnamed_communicators::group_unnamed_communicators(&mut found),
+            found,
             inputs: self.inputs,
             accounts: self.accounts,
             processes: self.processes,
@@ -483,7 +488,7 @@ mod tests {
         );
         let mut report = Report::new("a", false, true);
         let checked = judge_gathered(
-            &mut stage.finish_gathering(&merged),
+            &stage.finish_gathering(&merged),
             RecorderInputs::default(),
             &read,
             check::JobLiveness::Unknown,

@@ -3,11 +3,10 @@
 
 use super::{TimedOutCall, WatchdogMessage, WatchdogRecord};
 use crate::stages::check::finding::{About, Confidence, Finding, Kind};
-use crate::stages::check::log::job_processes::JobProcesses;
-use crate::stages::check::ranks::mismatch::{CallDetails, show_call};
+use crate::stages::check::ranks::difference_context::DifferenceContext;
+use crate::stages::check::ranks::mismatch::show_call;
 use crate::stages::check::ranks::names::RankNames;
 use crate::stages::check::streams::ProcessComm;
-use crate::stages::check::streams::stream_owners::StreamOwner;
 use crate::stages::check::streams::wanted_streams::CallDetail;
 use crate::stages::check::wording::{list_names, quote_text};
 use rustc_hash::FxHashMap;
@@ -44,69 +43,79 @@ struct TimedOutCallKey<'a> {
 /// A line of the watchdog, its call, and the call's caller.
 type TimedOutCallMatch<'a> = (&'a WatchdogRecord, &'a CallDetail, ProcessComm);
 
-/// Makes a finding for each work that timed out: the call, and the ranks that made it. `made` has the number of
-/// collectives that each caller made before the hang.
-pub(crate) fn find_timed_out_nccl_calls(
-    watched: &[WatchdogRecord],
-    details: &CallDetails,
-    made: &FxHashMap<ProcessComm, u64>,
-    whose: &FxHashMap<ProcessComm, StreamOwner>,
-    ranks: &JobProcesses,
-    names: RankNames<'_>,
-) -> Vec<Finding> {
-    let mut calls_of: FxHashMap<u32, Vec<_>> = FxHashMap::default();
-    for (key, calls) in details {
-        if let Some(whose) = whose.get(&key.0) {
-            let own = calls_of.entry(whose.process).or_default();
-            own.push((key, calls));
+impl DifferenceContext<'_> {
+    /// Makes a finding for each work that timed out: the call, and the ranks that made it.
+    pub(crate) fn find_timed_out_nccl_calls(&self) -> Vec<Finding> {
+        let (whose, made) = (self.whose, self.count_collectives());
+        let mut calls_of: FxHashMap<u32, Vec<_>> = FxHashMap::default();
+        for (key, calls) in self.details {
+            if let Some(whose) = whose.get(&key.0) {
+                let own = calls_of.entry(whose.process).or_default();
+                own.push((key, calls));
+            }
         }
-    }
-    let mut joined: BTreeMap<TimedOutCallKey<'_>, Vec<TimedOutCallMatch<'_>>> = BTreeMap::new();
-    for record in watched {
-        let WatchdogMessage::Timeout(timeout) = &record.what else {
-            continue;
-        };
-        let process = record.known_rank();
-        let process = process.and_then(|rank| ranks.process_of_rank(rank, record.at));
-        let call = nccl_op_and_count(timeout).zip(timeout.seq);
-        let Some((process, ((op, count), number))) = process.zip(call) else {
-            continue;
-        };
-        let fits = |call: &&CallDetail| *call.op == *op && call.line.count == count;
-        // PyTorch counts from 1. Some of its works are no calls: the nearest number is meant.
-        let own = calls_of.get(&process).into_iter().flatten();
-        let those = own.flat_map(|((caller, way), calls)| {
-            let calls = calls.iter().filter(fits);
-            calls.map(move |call| (caller, way, call))
-        });
-        let near = those.min_by_key(|(caller, way, call)| {
-            let off = (call.seq + 1).abs_diff(number);
-            (off, whose.get(caller).map(|w| w.communicator), **way)
-        });
-        if let Some((caller, _, call)) = near
-            && let Some(whose) = whose.get(caller)
-        {
-            let both = TimedOutCallKey {
-                number,
-                op: &timeout.op,
-                communicator: whose.communicator,
-                seq: call.seq,
+        let mut joined: BTreeMap<TimedOutCallKey<'_>, Vec<TimedOutCallMatch<'_>>> = BTreeMap::new();
+        for record in self.watched {
+            let WatchdogMessage::Timeout(timeout) = &record.what else {
+                continue;
             };
-            joined
-                .entry(both)
-                .or_default()
-                .push((record, call, *caller));
+            let process = record.known_rank();
+            let process = process.and_then(|rank| self.ranks.process_of_rank(rank, record.at));
+            let call = nccl_op_and_count(timeout).zip(timeout.seq);
+            let Some((process, ((op, count), number))) = process.zip(call) else {
+                continue;
+            };
+            let fits = |call: &&CallDetail| *call.op == *op && call.line.count == count;
+            // PyTorch counts from 1. Some of its works are no calls: the nearest number is meant.
+            let own = calls_of.get(&process).into_iter().flatten();
+            let those = own.flat_map(|((caller, way), calls)| {
+                let calls = calls.iter().filter(fits);
+                calls.map(move |call| (caller, way, call))
+            });
+            let near = those.min_by_key(|(caller, way, call)| {
+                let off = (call.seq + 1).abs_diff(number);
+                (off, whose.get(caller).map(|w| w.communicator), **way)
+            });
+            if let Some((caller, _, call)) = near
+                && let Some(whose) = whose.get(caller)
+            {
+                let both = TimedOutCallKey {
+                    number,
+                    op: &timeout.op,
+                    communicator: whose.communicator,
+                    seq: call.seq,
+                };
+                joined
+                    .entry(both)
+                    .or_default()
+                    .push((record, call, *caller));
+            }
         }
+        let mut members: FxHashMap<usize, Vec<(ProcessComm, Option<u32>)>> = FxHashMap::default();
+        for (caller, whose) in whose {
+            let those = members.entry(whose.communicator).or_default();
+            those.push((*caller, whose.rank));
+        }
+        joined
+            .into_iter()
+            .filter_map(|(both, lines)| {
+                nccl_call_finding(both, &lines, &made, &members, self.names)
+            })
+            .collect()
     }
-    let mut members: FxHashMap<usize, Vec<(ProcessComm, Option<u32>)>> = FxHashMap::default();
-    for (caller, whose) in whose {
-        let those = members.entry(whose.communicator).or_default();
-        those.push((*caller, whose.rank));
+
+    /// The processes that report a timeout, if others of their job report none: a rank that waits for a call has made
+    /// it, and the others keep it waiting.
+    pub(crate) fn list_waiting_processes(&self) -> BTreeSet<u32> {
+        let ranks = self.ranks;
+        let is_late = |w: &&WatchdogRecord| matches!(w.what, WatchdogMessage::Timeout(_));
+        let late = self.watched.iter().filter(is_late);
+        let named = late.filter_map(|w| ranks.process_of_rank(w.known_rank()?, w.at));
+        let mut waiting: BTreeSet<u32> = named.collect();
+        let jobs = ranks.jobs_with_others(|process| waiting.contains(&process));
+        waiting.retain(|&process| jobs.contains(&ranks.job_of(process)));
+        waiting
     }
-    joined
-        .into_iter()
-        .filter_map(|(both, lines)| nccl_call_finding(both, &lines, made, &members, names))
-        .collect()
 }
 
 fn nccl_call_finding(
@@ -174,17 +183,4 @@ fn nccl_call_finding(
         evidence: vec![show_call(call), record.to_evidence()],
         ..Finding::of_kind(Kind::WatchdogCall, sure, says)
     })
-}
-
-/// The processes that report a timeout, if others of their job report none: a rank that waits for a call has made
-/// it, and the others keep it waiting.
-pub(crate) fn processes_waiting(watched: &[WatchdogRecord], ranks: &JobProcesses) -> BTreeSet<u32> {
-    let late = watched
-        .iter()
-        .filter(|w| matches!(w.what, WatchdogMessage::Timeout(_)));
-    let named = late.filter_map(|w| ranks.process_of_rank(w.known_rank()?, w.at));
-    let mut waiting: BTreeSet<u32> = named.collect();
-    let jobs = ranks.jobs_with_others(|process| waiting.contains(&process));
-    waiting.retain(|&process| jobs.contains(&ranks.job_of(process)));
-    waiting
 }

@@ -53,7 +53,7 @@ pub fn write_page(page: &ReportPage, jobs: usize, out: &mut dyn io::Write) -> Re
             (PagePart::LastCalls, Some(last)) => last_calls::write_last_calls(last, &mut out),
             (PagePart::LastCalls, None) => {}
             (PagePart::Caveats, _) => write_caveats(page, None, &mut out),
-            (PagePart::Table(of), _) => write_section(page, of, &mut out),
+            (PagePart::Table(of), _) => write_section(page, of, jobs, &mut out),
             (PagePart::Foot, _) => write_foot(page, &mut out),
         }
         out
@@ -243,7 +243,7 @@ fn write_missing_sections(page: &ReportPage, out: &mut String) {
 }
 
 /// Writes a section: its plots and its table, and the messages of its stage.
-fn write_section(page: &ReportPage, of: PageSection, out: &mut String) {
+fn write_section(page: &ReportPage, of: PageSection, jobs: usize, out: &mut String) {
     let (key, title, command) = (of.key(), of.title(), of.command());
     let _ = writeln!(
         out,
@@ -253,7 +253,7 @@ fn write_section(page: &ReportPage, of: PageSection, out: &mut String) {
         plots::add_plots(page, of, out);
         // What a log without calls has is its network.
         let is_open = of == PageSection::Net && page.table(PageSection::Operations).is_none();
-        tables::write_table(&table.sheet(), of, is_open, out);
+        tables::write_table(&table.sheet(), of, is_open, jobs, out);
     }
     write_caveats(page, Some(of), out);
     if of == PageSection::Questions {

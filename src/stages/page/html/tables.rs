@@ -7,22 +7,49 @@ use crate::error::escape::escape_markup as escaped;
 use crate::output::render::cells::plain_text;
 use crate::output::render::look::is_name_column;
 use crate::output::render::{Sheet, TableCell};
+use crate::pool;
 use std::fmt::Write as _;
+use std::ops::Range;
 
-/// Writes a table; a short one is open, too. Columns that are empty in every row are left out, and named.
-pub(super) fn write_table(sheet: &Sheet<'_>, of: PageSection, is_open: bool, out: &mut String) {
+/// Reads rows: the first of them, how many there are, and which columns have values.
+fn read_rows(
+    sheet: &Sheet<'_>,
+    parts: &[Range<usize>],
+) -> (Vec<Vec<TableCell<'static>>>, usize, Vec<bool>) {
     let (mut rows, mut all) = (Vec::new(), 0);
     let mut is_known = vec![false; sheet.columns.len()];
-    sheet.each_row(|columns, own| {
-        let row = columns.iter().chain(own);
-        for (is_known, cell) in is_known.iter_mut().zip(row.clone()) {
-            *is_known |= *cell != TableCell::Empty && *cell != "".into();
-        }
-        if all < MAX_HTML_ROWS {
-            rows.push(row.cloned().map(TableCell::into_owned).collect::<Vec<_>>());
-        }
-        all += 1;
-    });
+    for part in parts {
+        sheet.each_row(part, |columns, own| {
+            let row = columns.iter().chain(own);
+            for (is_known, cell) in is_known.iter_mut().zip(row.clone()) {
+                *is_known |= *cell != TableCell::Empty && *cell != "".into();
+            }
+            if all < MAX_HTML_ROWS {
+                rows.push(row.cloned().map(TableCell::into_owned).collect());
+            }
+            all += 1;
+        });
+    }
+    (rows, all, is_known)
+}
+
+/// Writes a table; a short one is open, too. Columns that are empty in every row are left out, and named.
+pub(super) fn write_table(
+    sheet: &Sheet<'_>,
+    of: PageSection,
+    is_open: bool,
+    jobs: usize,
+    out: &mut String,
+) {
+    // Tens of thousands of rows are made to count them.
+    let (half, rest) = sheet.parts.split_at(sheet.parts.len().div_ceil(2));
+    let jobs = if rest.is_empty() { 1 } else { jobs };
+    let ((mut rows, mut all, mut is_known), more) =
+        pool::run_both(jobs, || read_rows(sheet, half), || read_rows(sheet, rest));
+    rows.extend(more.0.into_iter().take(MAX_HTML_ROWS - rows.len()));
+    all += more.1;
+    let both = is_known.iter_mut().zip(more.2);
+    both.for_each(|(is_known, there)| *is_known |= there);
     let (known, empty): (Vec<usize>, Vec<usize>) =
         (0..is_known.len()).partition(|&at| is_known[at]);
     let key = of.key();

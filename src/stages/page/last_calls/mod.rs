@@ -4,14 +4,12 @@
 //! |---|---|
 //! | `tail` | the last calls of each rank, of those that the walk keeps |
 //! | `columns` | alike calls of different ranks get one column |
-//! | `unmet` | calls that other members have not made |
 //! | `waits` | the calls that ranks wait in, in words |
 //! | `rows` | the rows that are drawn |
 
 mod columns;
 mod rows;
 mod tail;
-mod unmet;
 mod waits;
 
 use crate::count::calls::CountedCalls;
@@ -26,7 +24,6 @@ use crate::stages::page::limits::LAST_CALLS_PER_RANK;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tail::{CallWords, SideCalls, TailCall};
-use unmet::UnmetCalls;
 
 /// The last calls of the ranks.
 #[derive(Debug, Default)]
@@ -145,7 +142,7 @@ pub(super) fn gather_last_calls(
     let is_error = |finding: &&Finding| finding.severity == Severity::Error;
     let errors: Vec<&Finding> = checked.findings.iter().filter(is_error).collect();
     let of_rank = |(gpu, calls): (JobGpu, Vec<TailCall>)| {
-        let side = calls.iter().map(|call| call.side);
+        let side = calls.iter().map(|call| call.place.side);
         let rank = side
             .into_iter()
             .find_map(|side| names.job_rank_of_side(side));
@@ -168,15 +165,17 @@ pub(super) fn gather_last_calls(
         return None;
     }
     ranks.sort_by_key(|rank| (rank.rank.unwrap_or(u32::MAX), rank.gpu));
-    let unmet = UnmetCalls::compare_calls(&sides, ranks.iter().flat_map(|rank| &rank.calls));
     for rank in &mut ranks {
         // One that stopped waits for nobody.
         if !errors.is_empty() && !matches!(rank.mark, Some("stopped" | "failed")) {
-            rank.unmet = rank.calls.iter().position(|call| unmet.is_unmet(call));
+            rank.unmet = rank
+                .calls
+                .iter()
+                .position(|call| checked.unmet.contains(&call.place));
         }
         rank.keep_drawn_calls();
     }
-    let is_ahead = lacks_named_ranks(&ranks, &unmet, &sides);
+    let is_ahead = lacks_named_ranks(&ranks, &sides);
     if is_ahead {
         ranks.iter_mut().for_each(|rank| rank.unmet = None);
     }
@@ -184,7 +183,6 @@ pub(super) fn gather_last_calls(
     let rows = rows::RowBuilder {
         sides: &sides,
         words: &words,
-        unmet: &unmet,
     };
     let layout = rows.place_calls(&ranks);
     let drawn = rows.draw_rows(&layout);
@@ -205,9 +203,9 @@ pub(super) fn gather_last_calls(
 }
 
 /// True if errors name ranks, and calls of others are missing, but none of these ranks lacks one or made one that differs.
-fn lacks_named_ranks(ranks: &[RankTail], unmet: &UnmetCalls<'_>, sides: &SideCalls<'_>) -> bool {
+fn lacks_named_ranks(ranks: &[RankTail], sides: &SideCalls<'_>) -> bool {
     let waited = ranks.iter().filter_map(|rank| rank.calls.get(rank.unmet?));
-    let absent = waited.flat_map(|call| unmet.list_absent_sides(call));
+    let absent = waited.flat_map(|call| sides.list_absent_sides(call));
     let absent: BTreeSet<JobGpu> = absent.map(|side| sides.gpu_of(side)).collect();
     let mut named = ranks.iter().filter(|rank| rank.mark.is_some()).peekable();
     let is_any = named.peek().is_some() && ranks.iter().any(|rank| rank.unmet.is_some());

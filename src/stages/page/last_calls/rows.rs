@@ -2,7 +2,6 @@
 
 use super::columns::{SharedCall, place_from_end};
 use super::tail::{CallWords, SideCalls, TailCall};
-use super::unmet::UnmetCalls;
 use super::waits::name_rank;
 use super::{CallText, CommunicatorGroup, DrawnCall, LastCalls, RankRow, RankTail};
 use crate::calls::same::{Sequence, SequenceKind, StreamKind};
@@ -17,7 +16,6 @@ use std::sync::Arc;
 pub(super) struct RowBuilder<'a> {
     pub(super) sides: &'a SideCalls<'a>,
     pub(super) words: &'a CallWords<'a>,
-    pub(super) unmet: &'a UnmetCalls<'a>,
 }
 
 /// The sequence of a call; with a side, no other rank is known to share it.
@@ -59,7 +57,7 @@ impl RowBuilder<'_> {
         let mut shared = |call: &TailCall| -> SharedCall {
             let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
             let number = numbers.entry(self.sequence_of(call)).or_insert(next);
-            (*number, call.seq)
+            (*number, call.place.seq)
         };
         let calls = ranks
             .iter()
@@ -89,7 +87,7 @@ impl RowBuilder<'_> {
     /// Lists the rows of the ranks that have not made their part of a call: of those that errors name, if they name any,
     /// since the hosts of others stop later for that reason.
     fn list_absent_rows(&self, ranks: &[&RankTail], call: &TailCall) -> Vec<usize> {
-        let absent = self.unmet.list_absent_sides(call).into_iter();
+        let absent = self.sides.list_absent_sides(call).into_iter();
         let has_named = ranks.iter().any(|rank| rank.mark.is_some());
         let is_shown = |rank: &RankTail| rank.mark.is_some() || !has_named;
         let row = |gpu| {
@@ -106,14 +104,14 @@ impl RowBuilder<'_> {
     fn choose_ranks<'r>(&self, ranks: &'r [RankTail]) -> Vec<&'r RankTail> {
         let waited = |rank: &RankTail| {
             let call = *rank.unmet.and_then(|at| rank.calls.get(at))?;
-            Some(((call.communicator, call.way, call.seq), call))
+            Some(((call.communicator, call.place.way, call.place.seq), call))
         };
         let mut waiting: BTreeMap<_, (usize, TailCall)> = BTreeMap::new();
         for (key, call) in ranks.iter().filter_map(waited) {
             waiting.entry(key).or_insert((0, call)).0 += 1;
         }
         let calls = waiting.values().map(|(_, call)| call);
-        let absent = calls.flat_map(|call| self.unmet.list_absent_sides(call));
+        let absent = calls.flat_map(|call| self.sides.list_absent_sides(call));
         let absent: BTreeSet<JobGpu> = absent.map(|side| self.sides.gpu_of(side)).collect();
         let mut all: Vec<(usize, &RankTail)> = ranks.iter().enumerate().collect();
         all.sort_by_key(|(at, rank)| {
@@ -137,7 +135,7 @@ impl RowBuilder<'_> {
                 column,
                 kind: kind_of.get(&call.communicator).copied().unwrap_or(0),
                 text: Arc::clone(texts.entry(call.without_side()).or_insert_with(|| {
-                    let place = self.sides.describe_place(call.communicator, call.seq);
+                    let place = self.sides.describe_place(call);
                     let what = self.words.describe_with_peer(call, self.sides);
                     Arc::new(CallText::new(format!("{what}, {place}"), call.step))
                 })),
@@ -166,9 +164,9 @@ impl RowBuilder<'_> {
             let Some(column) = layout.column_of(from_end) else {
                 continue;
             };
-            let place = self.sides.describe_place(call.communicator, call.seq);
+            let place = self.sides.describe_place(call);
             let what = self.words.describe_with_peer(call, self.sides);
-            let text = match call.way {
+            let text = match call.place.way {
                 StreamKind::Collective => format!("{what}, {place}"),
                 StreamKind::Send(_) | StreamKind::Recv(_) => {
                     let who = name_rank(rank, found);
@@ -193,12 +191,12 @@ impl RowBuilder<'_> {
 
     /// Returns the sequence of a call; one of its own rank alone where the calls of others have other numbers.
     fn sequence_of(&self, call: &TailCall) -> CallSequence {
-        let rank = self.sides.found.sides[call.side].rank;
-        let is_shared = self.unmet.is_shared(call.communicator)
-            && (rank.is_some() || call.way == StreamKind::Collective);
-        let comm = (call.communicator, (!is_shared).then_some(call.side));
+        let rank = self.sides.found.sides[call.place.side].rank;
+        let is_shared = self.sides.is_shared(call.communicator)
+            && (rank.is_some() || call.place.way == StreamKind::Collective);
+        let comm = (call.communicator, (!is_shared).then_some(call.place.side));
         match rank {
-            Some(own) => call.way.sequence_of(comm, own.into()),
+            Some(own) => call.place.way.sequence_of(comm, own.into()),
             None => Sequence {
                 comm,
                 kind: SequenceKind::Collective,

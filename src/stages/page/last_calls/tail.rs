@@ -3,6 +3,7 @@
 use crate::calls::same::{Content, StreamKind};
 use crate::count::calls::CountedCalls;
 use crate::stages::check::ranks::names::{RankNames, describe_content};
+use crate::stages::check::ranks::unmet_calls::SideCallPlace;
 use crate::stages::check::streams::CallStreams;
 use crate::stages::check::streams::last_steps::list_calls_from_end;
 use crate::stages::check::walk::CheckGathered;
@@ -13,11 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct TailCall {
     pub(super) communicator: usize,
-    /// The rank's side of it.
-    pub(super) side: usize,
-    pub(super) way: StreamKind,
-    /// Its number among the side's calls of this kind.
-    pub(super) seq: u64,
+    pub(super) place: SideCallPlace,
     /// The mark of its content.
     pub(super) mark: u64,
     /// The trainer's step.
@@ -27,12 +24,16 @@ pub(super) struct TailCall {
 impl TailCall {
     /// The call as it is in words: the same for all ranks that make it.
     pub(super) fn without_side(self) -> TailCall {
-        TailCall { side: 0, ..self }
+        let place = SideCallPlace {
+            side: 0,
+            ..self.place
+        };
+        TailCall { place, ..self }
     }
 
     /// The operation of a message, and its peer.
     fn message(&self) -> (&'static [u8], i64) {
-        match self.way {
+        match self.place.way {
             StreamKind::Collective => (b"collective", 0),
             StreamKind::Send(to) => (b"Send", to),
             StreamKind::Recv(from) => (b"Recv", from),
@@ -54,7 +55,9 @@ pub(super) struct SideCalls<'a> {
     places: Vec<Option<CallerPlace>>,
     callers_of_side: FxHashMap<usize, Vec<u32>>,
     /// Processes with communicators on several devices: each device is a rank.
-    shared: FxHashSet<u32>,
+    split: FxHashSet<u32>,
+    /// By communicator: calls of different ranks with one number are one call.
+    shared: Vec<bool>,
     /// The communicators in words: thousands of calls name them.
     names: Vec<String>,
 }
@@ -80,23 +83,32 @@ impl<'a> SideCalls<'a> {
         for side in &found.sides {
             devices.entry(side.process).or_default().extend(side.dev);
         }
-        let shared = devices.into_iter().filter(|(_, devices)| devices.len() > 1);
+        let split = devices.into_iter().filter(|(_, devices)| devices.len() > 1);
         let names = RankNames { found };
         let all = 0..found.communicators.len();
+        // If the first calls of all members are there, equal numbers are the same call.
+        let begins = |side: &usize| {
+            let mut callers = callers_of_side.get(side).into_iter().flatten();
+            callers.all(|&caller| streams.begins_at_first_call(caller))
+        };
+        let communicators = found.communicators.iter();
         SideCalls {
+            shared: communicators
+                .map(|of| of.sides.iter().all(begins))
+                .collect(),
             names: all.map(|at| names.describe_communicator(at)).collect(),
             found,
             streams,
             places,
             callers_of_side,
-            shared: shared.map(|(process, _)| process).collect(),
+            split: split.map(|(process, _)| process).collect(),
         }
     }
 
     /// The rank that a side belongs to.
     pub(super) fn gpu_of(&self, side: usize) -> JobGpu {
         let (process, device) = gpu_of_side(&self.found.sides[side]);
-        (process, device.filter(|_| self.shared.contains(&process)))
+        (process, device.filter(|_| self.split.contains(&process)))
     }
 
     /// Counts a side's calls of a kind, up to the hang.
@@ -107,14 +119,26 @@ impl<'a> SideCalls<'a> {
         made.max().unwrap_or(0)
     }
 
-    /// True if the first calls of all members are there: then equal numbers are the same call.
-    pub(super) fn are_numbered_alike(&self, communicator: usize) -> bool {
-        let sides = self.found.communicators[communicator].sides.iter();
-        let mut callers = sides.flat_map(|side| self.callers_of_side.get(side));
-        callers.all(|all| {
-            let mut all = all.iter();
-            all.all(|&caller| self.streams.begins_at_first_call(caller))
-        })
+    /// True if calls of different ranks with one number are one call.
+    pub(super) fn is_shared(&self, communicator: usize) -> bool {
+        self.shared[communicator]
+    }
+
+    /// Returns the members that have not made their part of the call.
+    pub(super) fn list_absent_sides(&self, call: &TailCall) -> Vec<usize> {
+        let rank = |side: usize| self.found.sides[side].rank.map(i64::from);
+        let own = rank(call.place.side);
+        let part = |side: usize| match call.place.way {
+            StreamKind::Send(to) if rank(side) == Some(to) => Some(StreamKind::Recv(own?)),
+            StreamKind::Recv(from) if rank(side) == Some(from) => Some(StreamKind::Send(own?)),
+            StreamKind::Collective => Some(StreamKind::Collective),
+            StreamKind::Send(_) | StreamKind::Recv(_) => None,
+        };
+        let members = &self.found.communicators[call.communicator].sides;
+        let is_absent = |side: &usize| {
+            part(*side).is_some_and(|way| self.count_made(*side, way) <= call.place.seq)
+        };
+        members.iter().copied().filter(is_absent).collect()
     }
 
     /// Lists the last calls of each rank in order, the last `most`; the ranks are in no order.
@@ -132,9 +156,11 @@ impl<'a> SideCalls<'a> {
             if calls.len() < most {
                 calls.push(TailCall {
                     communicator: place.communicator,
-                    side: place.side,
-                    way: placed.way,
-                    seq: placed.call.seq,
+                    place: SideCallPlace {
+                        side: place.side,
+                        way: placed.way,
+                        seq: placed.call.seq,
+                    },
                     mark: placed.call.mark,
                     step: seen.last_steps.step_of(&placed),
                 });
@@ -145,8 +171,11 @@ impl<'a> SideCalls<'a> {
     }
 
     /// `call 157 of 0x5aa5 (tensor, 8 ranks)`.
-    pub(super) fn describe_place(&self, communicator: usize, seq: u64) -> String {
-        format!("call {seq} of {}", self.names[communicator])
+    pub(super) fn describe_place(&self, call: &TailCall) -> String {
+        format!(
+            "call {} of {}",
+            call.place.seq, self.names[call.communicator]
+        )
     }
 }
 
@@ -182,7 +211,7 @@ impl<'a> CallWords<'a> {
     /// `AllReduce of 1024 fp32 sum`, `Send of 5 int64`.
     pub(super) fn describe(&self, call: &TailCall) -> String {
         let (op, _) = call.message();
-        match (self.of.get(&call.mark), call.way) {
+        match (self.of.get(&call.mark), call.place.way) {
             (Some(content), StreamKind::Collective) => describe_content(content),
             (Some(&content), _) => describe_content(&Content { op, ..content }),
             (None, _) => String::from_utf8_lossy(op).into_owned(),

@@ -19,7 +19,7 @@ pub(super) fn list_waits<'c>(
     words: &CallWords<'_>,
     drawn: impl Iterator<Item = (&'c TailCall, usize)>,
 ) -> Vec<(String, String)> {
-    let columns = drawn.map(|(call, column)| ((call.communicator, call.seq), column));
+    let columns = drawn.map(|(call, column)| ((call.communicator, call.place.seq), column));
     let columns: BTreeMap<(usize, u64), usize> = columns.collect();
     let mut groups: BTreeMap<(String, &str, Option<u32>), Waiters<'_>> = BTreeMap::new();
     for rank in ranks {
@@ -29,7 +29,7 @@ pub(super) fn list_waits<'c>(
         let of = &sides.found.communicators[call.communicator];
         let key = (words.describe(call), of.label.of.name(), of.nranks);
         let (calls, who) = groups.entry(key).or_default();
-        calls.insert((call.communicator, call.seq));
+        calls.insert((call.communicator, call.place.seq));
         who.push(rank);
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
@@ -50,7 +50,7 @@ pub(super) fn list_waits<'c>(
         let (call, place) = match one {
             Some(one) => (
                 words.describe_with_peer(one, sides),
-                sides.describe_place(one.communicator, one.seq),
+                sides.describe_place(one),
             ),
             None => (call, group.describe_group()),
         };

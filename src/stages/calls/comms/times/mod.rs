@@ -207,28 +207,18 @@ impl<F: FnMut(&Row<'_>)> Write for WaitingRows<F> {
 /// Reports how many records fill no call, and why.
 fn report_refused(records: &TimingRecords, joined: &JoinedRecords, report: &Report) {
     let refused = &joined.refused;
-    if refused.other > 0 {
-        report.warn(&format!(
-            "{} fill no call: the log has other operations or bytes in their place",
-            count_phrase(refused.other, "record")
-        ));
-    }
-    if refused.ambiguous > 0 {
-        report.warn(&format!(
-            "{} fill no call: they fit several calls of the log",
-            count_phrase(refused.ambiguous, "record")
-        ));
-    }
-    if refused.elsewhere > 0 {
-        report.note(&format!(
-            "{} fill no call: the log does not have these calls of their communicator and rank",
-            count_phrase(refused.elsewhere, "record")
-        ));
-    }
-    if records.unnamed > 0 {
-        report.note(&format!(
-            "{} without communicator, rank or number (Send and Recv have no number) fill no call",
-            count_phrase(records.unnamed, "record")
-        ));
-    }
+    let of = |n: u64, what: &str| (n > 0).then(|| format!("{} {what}", count_phrase(n, "record")));
+    let other = "fill no call: the log has other operations or bytes in their place";
+    let ambiguous = "fill no call: they fit several calls of the log";
+    let warnings = [of(refused.other, other), of(refused.ambiguous, ambiguous)];
+    warnings.iter().flatten().for_each(|text| report.warn(text));
+    let elsewhere =
+        "fill no call: the log does not have these calls of their communicator and rank";
+    let unnamed =
+        "without communicator, rank or number (Send and Recv have no number) fill no call";
+    let notes = [
+        of(refused.elsewhere, elsewhere),
+        of(records.unnamed, unnamed),
+    ];
+    notes.iter().flatten().for_each(|text| report.note(text));
 }

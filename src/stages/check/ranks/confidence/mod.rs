@@ -30,7 +30,6 @@ pub(super) fn rate_confidence(
     doubts: &Option<(Confidence, String)>,
     case: &DifferenceContext<'_>,
     inputs: &RereadInputs<'_>,
-    processes: &JobProcesses,
     end: JobEndSignals,
 ) -> Result<()> {
     let streams = case.streams;
@@ -43,7 +42,7 @@ pub(super) fn rate_confidence(
         };
         let is_shown = matches!(loss, Some(LostCallVerdict::Elsewhere | LostCallVerdict::No));
         if let Some(why) =
-            find_log_fault(&finding, inputs, processes, streams.counts, is_shown, end)
+            find_log_fault(&finding, inputs, case.ranks, streams.counts, is_shown, end)
         {
             dropped.insert(why);
             continue;

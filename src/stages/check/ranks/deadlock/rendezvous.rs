@@ -23,10 +23,10 @@ pub(crate) fn replay_last_calls(
     let calls = streams.list_last_calls();
     let roster = RendezvousRoster::list_members(compared, found);
     let owners = roster.map_streams_to_programs(streams);
-    let begun = roster.count_calls_before(&calls, streams);
+    let begun = roster.count_calls_before(calls, streams);
     let most = |all: &Vec<(u32, u64)>| all.iter().map(|(_, made)| *made).max().unwrap_or(0);
     let from: Vec<u64> = begun.iter().map(most).collect();
-    let programs = owners.build_programs(&calls, &from, roster.numbers.len());
+    let programs = owners.build_programs(calls, &from, roster.numbers.len());
     let replay = CollectiveReplay {
         members: &roster.members,
         programs: &programs.steps,
@@ -35,13 +35,13 @@ pub(crate) fn replay_last_calls(
     let stuck = replay.replay_calls();
     let collectives = |stream: u32| owners.collectives.get(&stream).copied();
     let stopped =
-        unusual_lag::find_stopped_communicators(&calls, collectives, &begun, lines, is_watched);
+        unusual_lag::find_stopped_communicators(calls, collectives, &begun, lines, is_watched);
     let number = |at: u32| roster.communicators[at as usize].0;
     let stopped = stopped.iter().map(|(&at, &is)| (number(at), is));
     let mut met = Rendezvous {
         stopped: stopped.collect(),
         uneven: whole_steps::find_uneven_jobs(
-            &calls,
+            calls,
             |stream| owners.owner_of_stream(stream),
             &begun,
         ),

@@ -8,6 +8,7 @@ use crate::stages::check::ranks::mismatch::show_call;
 use crate::stages::check::ranks::names;
 use crate::stages::check::ranks::stopped::StopEvidence;
 use crate::stages::check::ranks::stopped::whole_steps::UnevenSides;
+use crate::stages::check::ranks::unmet_calls::unmet_call_of_process;
 use crate::stages::check::ranks::unseen_ranks::describe_unseen_ranks;
 use crate::stages::check::streams::compare::CommMember;
 use crate::stages::check::streams::wanted_streams::CallDetail;
@@ -179,13 +180,14 @@ impl LagContext<'_> {
         }
     }
 
-    /// `63 ranks wait for it in AllReduce of 1 fp32 sum`, by the call that most of them made last.
+    /// `63 ranks wait for it, 52 of them in AllReduce of 1 fp32 sum`, by the first calls of each that it or others have not
+    /// made: hosts enqueue more calls ahead of their GPUs.
     fn describe_waits(&self) -> String {
         let ahead = self.standings.iter().filter(|(_, s)| s.ahead);
-        let calls = ahead.filter_map(|(process, _)| self.last.get(process));
+        let calls = ahead.filter_map(|(&process, _)| unmet_call_of_process(self.unmet, process));
         let mut made: BTreeMap<String, usize> = BTreeMap::new();
-        for last in calls {
-            *made.entry(names::describe_call(last.call)).or_default() += 1;
+        for call in calls {
+            *made.entry(names::describe_call(call)).or_default() += 1;
         }
         let most = made.iter().max_by_key(|(_, n)| **n);
         let place = match most {

@@ -9,10 +9,12 @@ mod ahead;
 mod behind;
 mod progress;
 
+use super::difference_context::DifferenceContext;
 use super::last_calls::LastCallByProcess;
 use super::names::RankNames;
 use super::stopped::whole_steps::UnevenSides;
 use super::stopped::{JobLiveness, StopDetector, StopEvidence};
+use super::unmet_calls::UnmetCalls;
 use crate::stages::check::finding::Finding;
 use crate::stages::check::streams::compare::{DifferingComm, UnpairedMessages};
 use progress::{ProcessProgress, compute_progress};
@@ -32,7 +34,7 @@ pub(crate) struct JobEndSignals {
 }
 
 /// What was found of ranks that are behind.
-pub(crate) struct LaggardFindings {
+pub(super) struct LaggardFindings {
     /// The findings.
     pub(crate) findings: Vec<Finding>,
     /// The processes that the others wait for, and on how many communicators and pairs.
@@ -45,80 +47,84 @@ pub(crate) struct LaggardFindings {
     pub(crate) skipped: bool,
 }
 
-/// Returns the findings on ranks that are behind on `apart`, and on pairs; `waits` are processes
-/// that report that they wait.
-pub(crate) fn find_laggards(
-    apart: &[&DifferingComm],
-    unpaired: &[UnpairedMessages],
-    last: &LastCallByProcess<'_>,
-    names: RankNames<'_>,
-    end: JobEndSignals,
-    stops: StopDetector<'_>,
-    waits: &BTreeSet<u32>,
-) -> LaggardFindings {
-    let standings = compute_progress(apart, unpaired, names);
-    let mut laggards: BTreeMap<u32, usize> = standings
-        .iter()
-        .filter(|(process, s)| !s.ahead && !s.behind.is_empty() && !waits.contains(process))
-        .map(|(&process, s)| (process, s.behind.len()))
-        .collect();
-    let jobs: BTreeSet<u32> = standings.keys().map(|&p| stops.job_of_process(p)).collect();
-    let stop = |&job: &u32| {
-        let own = laggards.keys().filter(|&&p| stops.job_of_process(p) == job);
-        let own: Vec<u32> = own.copied().collect();
-        Some((job, stops.find_stop(job, &own, apart)?))
-    };
-    let stopped: BTreeMap<u32, StopEvidence> = jobs.iter().filter_map(stop).collect();
-    let going_on: BTreeSet<u32> = jobs
-        .into_iter()
-        .filter(|job| !stopped.contains_key(job))
-        .collect();
-    // Ranks wait only for those of their own job and attempt.
-    let findings = |stopped: &BTreeMap<u32, StopEvidence>, laggards: &BTreeMap<u32, usize>| {
-        let mut findings = Vec::new();
-        for (&job, &stop) in stopped {
-            let is_own = |process: &u32| stops.job_of_process(*process) == job;
-            let own = standings.iter().filter(|(process, _)| is_own(process));
-            let standings: BTreeMap<u32, &ProcessProgress> = own.map(|(&p, s)| (p, s)).collect();
-            let laggards: Vec<u32> = laggards.keys().copied().filter(is_own).collect();
-            let apart = apart.iter().copied();
-            let apart = apart.filter(|a| stops.job_of_communicator(a.communicator) == Some(job));
-            let apart: Vec<&DifferingComm> = apart.collect();
-            let told = LagContext {
-                waiting: standings.values().filter(|s| s.ahead).count(),
-                standings,
-                last,
-                names,
-                end,
-                stop,
-                stops,
-                laggards: laggards.len(),
-                uneven: stops.uneven_job_sides(apart.iter().copied()),
-            };
-            findings.extend(told.report_laggards(&apart, laggards.into_iter()));
+impl DifferenceContext<'_> {
+    /// Returns the findings on ranks that are behind on `apart`, and on pairs.
+    pub(super) fn find_laggards(
+        &self,
+        apart: &[&DifferingComm],
+        unpaired: &[UnpairedMessages],
+        unmet: &UnmetCalls<'_>,
+        end: JobEndSignals,
+        stops: StopDetector<'_>,
+    ) -> LaggardFindings {
+        let waits = self.list_waiting_processes();
+        let standings = compute_progress(apart, unpaired, self.names);
+        let mut laggards: BTreeMap<u32, usize> = standings
+            .iter()
+            .filter(|(process, s)| !s.ahead && !s.behind.is_empty() && !waits.contains(process))
+            .map(|(&process, s)| (process, s.behind.len()))
+            .collect();
+        let jobs: BTreeSet<u32> = standings.keys().map(|&p| stops.job_of_process(p)).collect();
+        let stop = |&job: &u32| {
+            let own = laggards.keys().filter(|&&p| stops.job_of_process(p) == job);
+            let own: Vec<u32> = own.copied().collect();
+            Some((job, stops.find_stop(job, &own, apart)?))
+        };
+        let stopped: BTreeMap<u32, StopEvidence> = jobs.iter().filter_map(stop).collect();
+        let going_on: BTreeSet<u32> = jobs
+            .into_iter()
+            .filter(|job| !stopped.contains_key(job))
+            .collect();
+        // Ranks wait only for those of their own job and attempt.
+        let findings = |stopped: &BTreeMap<u32, StopEvidence>, laggards: &BTreeMap<u32, usize>| {
+            let mut findings = Vec::new();
+            for (&job, &stop) in stopped {
+                let is_own = |process: &u32| stops.job_of_process(*process) == job;
+                let own = standings.iter().filter(|(process, _)| is_own(process));
+                let standings: BTreeMap<u32, &ProcessProgress> =
+                    own.map(|(&p, s)| (p, s)).collect();
+                let laggards: Vec<u32> = laggards.keys().copied().filter(is_own).collect();
+                let apart = apart.iter().copied();
+                let apart =
+                    apart.filter(|a| stops.job_of_communicator(a.communicator) == Some(job));
+                let apart: Vec<&DifferingComm> = apart.collect();
+                let told = LagContext {
+                    waiting: standings.values().filter(|s| s.ahead).count(),
+                    standings,
+                    last: self.last,
+                    unmet,
+                    names: self.names,
+                    end,
+                    stop,
+                    stops,
+                    laggards: laggards.len(),
+                    uneven: stops.uneven_job_sides(apart.iter().copied()),
+                };
+                findings.extend(told.report_laggards(&apart, laggards.into_iter()));
+            }
+            findings
+        };
+        let mut last_resort = Vec::new();
+        if stops.failures.now == JobLiveness::Stalled && !going_on.is_empty() {
+            let stalled = going_on.iter().map(|&job| (job, StopEvidence::Stalled));
+            let all = stalled.chain(stopped.iter().map(|(&job, &stop)| (job, stop)));
+            // The rank that prints step lines waits for its GPU at the end of each step, as the others do not.
+            let mut accused = laggards.clone();
+            accused.retain(|&process, _| !stops.prints_steps(process));
+            if !accused.is_empty() {
+                last_resort = findings(&all.collect(), &accused);
+            }
         }
-        findings
-    };
-    let mut last_resort = Vec::new();
-    if stops.failures.now == JobLiveness::Stalled && !going_on.is_empty() {
-        let stalled = going_on.iter().map(|&job| (job, StopEvidence::Stalled));
-        let all = stalled.chain(stopped.iter().map(|(&job, &stop)| (job, stop)));
-        // The rank that prints step lines waits for its GPU at the end of each step, as the others do not.
-        let mut accused = laggards.clone();
-        accused.retain(|&process, _| !stops.prints_steps(process));
-        if !accused.is_empty() {
-            last_resort = findings(&all.collect(), &accused);
+        laggards.retain(|&process, _| !going_on.contains(&stops.job_of_process(process)));
+        LaggardFindings {
+            findings: findings(&stopped, &laggards),
+            skipped: laggards
+                .keys()
+                .any(|&process| stops.has_skipped_step(process)),
+            laggards,
+            going_on,
+            last_resort,
         }
-    }
-    laggards.retain(|&process, _| !going_on.contains(&stops.job_of_process(process)));
-    LaggardFindings {
-        findings: findings(&stopped, &laggards),
-        skipped: laggards
-            .keys()
-            .any(|&process| stops.has_skipped_step(process)),
-        laggards,
-        going_on,
-        last_resort,
     }
 }
 
@@ -126,6 +132,7 @@ pub(crate) fn find_laggards(
 struct LagContext<'a> {
     standings: BTreeMap<u32, &'a ProcessProgress>,
     last: &'a LastCallByProcess<'a>,
+    unmet: &'a UnmetCalls<'a>,
     names: RankNames<'a>,
     end: JobEndSignals,
     /// What shows that the job stopped.

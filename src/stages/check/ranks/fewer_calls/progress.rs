@@ -48,19 +48,15 @@ pub(super) fn compute_progress(
     }
     for pair in unpaired {
         let (sent, received) = pair.before;
-        let (ahead, behind) = if sent > received {
-            (&pair.from, &pair.to)
-        } else {
-            (&pair.to, &pair.from)
-        };
         if sent == received {
             continue;
         }
-        all.entry(process(ahead)).or_default().ahead = true;
-        let standing = all.entry(process(behind)).or_default();
+        let [more, fewer] = pair.more_and_fewer(pair.before).map(|side| side.member);
+        all.entry(process(more)).or_default().ahead = true;
+        let standing = all.entry(process(fewer)).or_default();
         standing.behind.push(MemberLag {
             communicator: pair.communicator,
-            member: *behind,
+            member: *fewer,
             by: sent.abs_diff(received),
             lacks: None,
         });

@@ -68,7 +68,7 @@ type NumberLookup<'s, T> = Box<dyn Fn(u32) -> T + 's>;
 
 /// The last calls to search, and their owners.
 pub(crate) struct LoneStopSearch<'s> {
-    pub(crate) calls: Vec<LastStreamCall>,
+    pub(crate) calls: &'s [LastStreamCall],
     pub(crate) steps: ProcessStepsLookup<'s>,
     /// The process of a stream.
     pub(crate) process_of: NumberLookup<'s, Option<u32>>,
@@ -105,7 +105,7 @@ impl LoneStopSearch<'_> {
         mut find: impl FnMut(&[JobCall], u32) -> Option<T>,
     ) -> BTreeMap<u32, T> {
         let mut jobs: BTreeMap<u32, Vec<(JobCall, LastStreamCall)>> = BTreeMap::new();
-        for call in &self.calls {
+        for call in self.calls {
             if let Some(process) = (self.process_of)(call.stream) {
                 let made = JobCall {
                     process,
@@ -342,7 +342,7 @@ mod tests {
         let each = calls.iter();
         each.for_each(|call| spans.count_call(call.stream, 0));
         let tail = LoneStopSearch {
-            calls: calls.clone(),
+            calls: &calls,
             steps: Box::new(steps),
             process_of: Box::new(Some),
             spans: &spans,
