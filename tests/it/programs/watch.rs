@@ -159,7 +159,10 @@ fn a_process_that_was_stopped_after_its_calls_is_named() {
     // A rank has NCCL in its memory: its own name does.
     let work = Work::new();
     let rank = work.dir().join("nccl-rank");
-    std::fs::copy("/bin/sleep", &rank).unwrap();
+    // Another process copies it: a test that starts a program just then would keep the file open for writing, and a
+    // file that is written cannot be run.
+    let copied = Command::new("cp").arg("/bin/sleep").arg(&rank).status();
+    assert!(copied.unwrap().success());
     let sleep = || Command::new(&rank).arg("600").spawn().unwrap();
     let mut children: Vec<Child> = (0..4).map(|_| sleep()).collect();
     let pids: Vec<u32> = children.iter().map(Child::id).collect();
