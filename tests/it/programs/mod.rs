@@ -20,6 +20,7 @@ mod ras_watch;
 mod recorder;
 mod report;
 mod rows;
+mod schemas;
 mod several_jobs;
 mod skew;
 mod synth;
