@@ -180,8 +180,8 @@ impl LagContext<'_> {
         }
     }
 
-    /// `63 ranks wait for it, 52 of them in AllReduce of 1 fp32 sum`, by the first calls of each that it or others have not
-    /// made: hosts enqueue more calls ahead of their GPUs.
+    /// `63 ranks wait for it, 52 of them in AllReduce of 1 fp32 sum or before`, by the first calls of each that it or others
+    /// have not made. Its GPU gets no further, but may be in a call before it that another member's GPU has not reached.
     fn describe_waits(&self) -> String {
         let ahead = self.standings.iter().filter(|(_, s)| s.ahead);
         let calls = ahead.filter_map(|(&process, _)| unmet_call_of_process(self.unmet, process));
@@ -192,8 +192,8 @@ impl LagContext<'_> {
         let most = made.iter().max_by_key(|(_, n)| **n);
         let place = match most {
             None => String::new(),
-            Some((call, &n)) if n == self.waiting => format!(" in {call}"),
-            Some((call, n)) => format!(", {n} of them in {call}"),
+            Some((call, &n)) if n == self.waiting => format!(" in {call} or before"),
+            Some((call, n)) => format!(", {n} of them in {call} or before"),
         };
         let waiting = number_and_noun(self.waiting as u64, "rank");
         let wait = verb_form(self.waiting, "waits", "wait");
