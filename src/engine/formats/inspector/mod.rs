@@ -13,6 +13,7 @@ mod metrics;
 mod missing_records;
 mod record;
 mod scan;
+mod seen_channels;
 #[cfg(test)]
 pub(super) mod tests;
 

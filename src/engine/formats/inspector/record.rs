@@ -1,6 +1,6 @@
 //! A record of any spelling, from its keys and values.
 
-use super::limits::MAX_CHANNEL_GAP_US;
+use super::seen_channels::SeenChannels;
 use crate::formats::whole_number::parse_address;
 use crate::output::table::Timing;
 use serde_json::Value;
@@ -159,7 +159,7 @@ pub(super) const DROP_COUNTERS: [&[u8]; 4] = [
     b"proxy_ops_dropped_total",
 ];
 
-/// The quality of a record without the time that its channels contradict.
+/// The quality of a record without the time, which its channels contradict.
 const WITHHELD: &[u8] = b"kernel times withheld";
 
 /// A record.
@@ -176,9 +176,7 @@ pub(super) struct InspectorRecord<'v> {
     algo: &'v [u8],
     proto: &'v [u8],
     nchannels: Option<u32>,
-    /// When the last channel began and when the first one ended, in µs.
-    last_begin: Option<u64>,
-    first_end: Option<u64>,
+    pub(super) channels: SeenChannels,
     start_ns: Option<u64>,
     pub(super) drops: [Option<u64>; 4],
 }
@@ -207,7 +205,9 @@ impl<'v> InspectorRecord<'v> {
                             record.set_channels(list.len());
                             for event in list {
                                 let time = |key| event.get(key).and_then(Value::as_u64);
-                                record.add_channel(time("kernel_start_ts"), time("kernel_stop_ts"));
+                                record
+                                    .channels
+                                    .add_channel(time("kernel_start_ts"), time("kernel_stop_ts"));
                             }
                         }
                     }
@@ -297,17 +297,6 @@ impl<'v> InspectorRecord<'v> {
         self.nchannels = u32::try_from(n).ok().filter(|&n| n > 0);
     }
 
-    /// Adds when the host saw a channel begin and end, in µs.
-    #[inline]
-    pub(super) fn add_channel(&mut self, begin: Option<u64>, end: Option<u64>) {
-        self.last_begin = self.last_begin.max(begin);
-        self.first_end = self
-            .first_end
-            .into_iter()
-            .chain(end.filter(|&at| at > 0))
-            .min();
-    }
-
     /// The number of a collective among those of its name on its communicator.
     #[inline]
     pub(super) fn seq(&self) -> Option<u64> {
@@ -324,9 +313,9 @@ impl<'v> InspectorRecord<'v> {
     /// Returns when and how it was served.
     #[inline]
     pub(super) fn timing(&self) -> Timing<'v> {
-        // Channels that cannot be of one call are in its record, and the time may be that of any.
-        let gap = self.last_begin.zip(self.first_end);
-        let is_own = gap.is_none_or(|(begin, end)| begin.saturating_sub(end) <= MAX_CHANNEL_GAP_US);
+        let is_kernel = self.quality.starts_with(b"kernel");
+        let dur_us = self.dur_ns.filter(|_| is_kernel).unwrap_or(0) / 1000;
+        let is_own = self.channels.can_be_kernel_of(dur_us);
         Timing {
             dur_ns: self.dur_ns.filter(|_| is_own),
             clock: match self.start_ns {

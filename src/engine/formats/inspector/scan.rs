@@ -72,7 +72,7 @@ fn scan_section<'v>(
                     }
                     Some(())
                 })?;
-                record.add_channel(begin, end);
+                record.channels.add_channel(begin, end);
                 Some(())
             })?;
             record.set_channels(n);

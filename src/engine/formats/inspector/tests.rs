@@ -353,25 +353,27 @@ fn damage_in_real_records_makes_no_call() {
     }
 }
 
-/// Channels of a kernel begin together: a record with channels that are far apart has the times of other calls. Of that
-/// record the duration is left out.
+/// Channels of a kernel begin together, and the host sees them run: a record with channels that are far apart, or that were
+/// seen for less than half of their time, has the times of other calls. Its duration is left out.
 #[test]
 fn a_time_that_its_channels_contradict_is_withheld() {
-    let record = |second: u64, end: u64| {
+    let record = |first: u64, second: u64, end: u64| {
         format!(
             "{{\"header\":{{\"id\":\"0x1\",\"rank\":0,\"n_ranks\":2}},\"coll_perf\":{{\"coll\":\"AllReduce\",\"coll_sn\":1,\
              \"coll_msg_size_bytes\":8,\"coll_exec_time_us\":27,\"coll_timing_source\":\"kernel_gpu\",\"event_trace_ts\":\
              {{\"coll_start_ts\":1058672,\"kernel_events\":[{{\"channel_id\":0,\"kernel_start_ts\":1180473,\
-             \"kernel_stop_ts\":1180529}},{{\"channel_id\":1,\"kernel_start_ts\":{second},\"kernel_stop_ts\":{end}}}]}}}}}}"
+             \"kernel_stop_ts\":{first}}},{{\"channel_id\":1,\"kernel_start_ts\":{second},\"kernel_stop_ts\":{end}}}]}}}}}}"
         )
     };
-    for (second, end, is_own) in [
-        (1_180_474, 1_180_530, true),
-        (1_180_474, 0, true),
-        (1_181_529, 1_181_600, true),
-        (1_191_832, 1_191_835, false),
+    for (first, second, end, is_own) in [
+        (1_180_529, 1_180_474, 1_180_530, true),
+        (1_180_529, 1_180_474, 0, true),
+        (1_180_529, 1_181_529, 1_181_600, true),
+        (1_180_529, 1_191_832, 1_191_835, false),
+        (1_180_486, 1_180_474, 1_180_486, true),
+        (1_180_485, 1_180_474, 1_180_485, false),
     ] {
-        let text = record(second, end);
+        let text = record(first, second, end);
         let value = serde_json::from_str(&text).unwrap();
         let slow = InspectorRecord::from_object(&value).unwrap();
         let fast = scan_record(text.as_bytes()).unwrap();

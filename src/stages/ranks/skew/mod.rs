@@ -161,7 +161,7 @@ fn build_skew_table(found: &SkewSummary, options: &Options, report: &Report) -> 
             (false, _) => none("the filter keeps no call of two ranks to compare"),
             (true, 0) => none(
                 "no call was found on two ranks: rows need comm_id, rank and seq; a log has them with its INIT lines \
-                 (NCCL_DEBUG_SUBSYS=INIT,COLL), a trace of torch.profiler from PyTorch 2.1 on",
+                 (NCCL_DEBUG_SUBSYS=INIT,COLL) and takes times from records without them: nccl-comms LOG --times TRACE | nccl-skew",
             ),
             (true, alone) => none(&format!(
                 "only one rank is in the input for each of {}: lateness is that of one rank beside others; name the \
