@@ -127,19 +127,20 @@ impl ProgramRun {
     }
 
     /// Sets which calls are wanted. Where the ranks of the job decide, reads all inputs for these, since only
-    /// logs have them in each row; faults of the inputs are reported when the calls are read. Logs that grow
-    /// have those of the INIT lines so far.
+    /// logs have them in each row; faults of the inputs are reported when the calls are read. Of logs that grow,
+    /// the INIT lines so far are read: nccl-steps has no ranks in its rows.
     ///
     /// # Errors
     /// The ranks of the job decide, and the inputs cannot be read twice.
-    pub fn set_filter(&mut self, filter: CallFilter, input: &InputArgs) -> anyhow::Result<()> {
-        self.filter = filter;
-        if !self.filter.needs_job_ranks() || input.follow {
-            return Ok(());
+    pub fn set_filter(&mut self, mut filter: CallFilter, input: &InputArgs) -> anyhow::Result<()> {
+        if filter.needs_job_ranks() && input.follow {
+            let now = expand_paths(&input.files, &input.glob).unwrap_or_default();
+            let files = now.origins.into_iter().filter(|origin| !origin.is_piped());
+            self.set_filter_ranks(&mut filter, &files.collect::<Vec<_>>());
+        } else if filter.needs_job_ranks() {
+            self.copies = self.copy_pipes_to_files()?;
+            self.set_filter_ranks(&mut filter, &self.origins);
         }
-        self.copies = self.copy_pipes_to_files()?;
-        let mut filter = std::mem::take(&mut self.filter);
-        self.set_filter_ranks(&mut filter, &self.origins);
         self.filter = filter;
         Ok(())
     }

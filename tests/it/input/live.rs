@@ -393,6 +393,23 @@ fn a_file_is_followed_until_a_signal() {
 }
 
 #[test]
+fn ranks_of_the_job_are_known_in_logs_that_are_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = [
+        "--ranks", "4", "--tp", "2", "--steps", "6", "-o", "nccl.log",
+    ];
+    run_in(dir.path(), "nccl-synth", &job);
+    let log = dir.path().join("nccl.log");
+    let args = ["--list", "--rank", "3", log.to_str().unwrap()];
+    let whole = run("nccl-steps", &args).stdout;
+    let mut live = Live::start("nccl-steps", &[&["--follow"], &args[..]].concat());
+    live.waits_for("step 1", |line| line.starts_with("0,1,"));
+    live.interrupt();
+    let (text, ..) = live.end();
+    assert_eq!(text, String::from_utf8_lossy(&whole));
+}
+
+#[test]
 fn the_files_of_a_folder_are_followed_as_one_log() {
     let dir = tempfile::tempdir().unwrap();
     let job = [

@@ -14,44 +14,48 @@ use std::collections::BTreeSet;
 
 /// The ranks of the job, by communicator.
 #[derive(Debug, Default)]
-pub(crate) struct JobRanks(JobRankTable);
+pub(crate) struct JobRanks {
+    table: JobRankTable,
+    /// The communicators with calls.
+    used: BTreeSet<CommId>,
+}
 
 impl JobRanks {
     /// True if no rank is known.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.communicators.is_empty()
+        self.iter_used().next().is_none()
+    }
+
+    fn iter_used(&self) -> impl Iterator<Item = (&CommId, &Vec<u32>)> {
+        let all = self.table.communicators.iter();
+        all.filter(|(id, _)| self.used.contains(id))
     }
 
     /// The ranks in the job of a communicator's members, in the order of their ranks there.
     pub(crate) fn ranks_of_members(&self, id: &CommId) -> Option<&[u32]> {
-        self.0.communicators.get(id).map(|members| &members[..])
+        self.table.communicators.get(id).map(|members| &members[..])
     }
 
     /// The ranks by communicator, as a filter needs them.
     pub(crate) fn into_table(self) -> JobRankTable {
-        self.0
+        self.table
     }
 
-    /// All ranks of the job, in order.
+    /// All ranks of the communicators with calls, in order.
     pub(crate) fn iter_ranks(&self) -> impl Iterator<Item = u32> {
-        let all: BTreeSet<u32> = self.0.communicators.values().flatten().copied().collect();
+        let all: BTreeSet<u32> = self.iter_used().flat_map(|(_, of)| of).copied().collect();
         all.into_iter()
     }
 
-    /// The communicators, largest first.
+    /// The communicators with calls, largest first.
     pub(crate) fn iter_communicators(&self) -> impl Iterator<Item = (CommId, &[u32])> {
-        let mut all: Vec<_> = self
-            .0
-            .communicators
-            .iter()
-            .map(|(id, of)| (*id, &of[..]))
-            .collect();
+        let mut all: Vec<_> = self.iter_used().map(|(id, of)| (*id, &of[..])).collect();
         all.sort_by_key(|(id, members)| (std::cmp::Reverse(members.len()), *members, *id));
         all.into_iter()
     }
 }
 
-/// Reads the ranks of all `origins`: those of communicators with calls, if all members are known.
+/// Reads the ranks of all `origins`, by communicators of which all members are known.
 ///
 /// # Errors
 /// No input could be read.
@@ -68,10 +72,8 @@ pub(crate) fn read_job_ranks(
     gather.add_held_calls(&merged);
     let found = gather.finish(&merged);
     let calls = list_rank_calls(&found.calls);
-    let used: BTreeSet<CommId> = calls.iter().filter_map(|made| made.who.comm_id).collect();
+    let used = calls.iter().filter_map(|made| made.who.comm_id).collect();
     let members = MatrixMembers::from_sides(found.sides, found.processes, &calls);
-    let mut all = members.whole_communicators();
-    all.retain(|id, _| used.contains(id));
     let aliases = merged.process_aliases();
     let ranks = merged.find_job_ranks(&aliases);
     let named = aliases.iter().zip(merged.origins.processes.items());
@@ -79,8 +81,9 @@ pub(crate) fn read_job_ranks(
         let rank = ranks.rank_of(real, None)?;
         Some(((process.host.clone(), process.pid), rank))
     });
-    Ok(JobRanks(JobRankTable {
-        communicators: all,
+    let table = JobRankTable {
+        communicators: members.whole_communicators(),
         processes: processes.collect(),
-    }))
+    };
+    Ok(JobRanks { table, used })
 }
