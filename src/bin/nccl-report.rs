@@ -189,6 +189,8 @@ pub(crate) fn main() -> ExitCode {
             run.report
                 .note(&format!("{}: {}{next}", path.display(), answer.sentence));
         }
+        // The program ends: the page is not freed.
+        std::mem::forget(page);
         Ok(run.finish())
     })
 }

@@ -52,6 +52,10 @@ pub fn escape_for_xml_text(text: &str) -> String {
 /// Escapes a log's text for HTML or XML.
 pub fn escape_markup(text: &str) -> String {
     let text = escape_for_xml_text(text);
+    let is_mark = |byte: u8| matches!(byte, b'&' | b'<' | b'>' | b'"' | b'\'');
+    if !text.bytes().any(is_mark) {
+        return text;
+    }
     let mut out = String::with_capacity(text.len() + text.len() / 8);
     let mut from = 0;
     for (at, byte) in text.bytes().enumerate() {

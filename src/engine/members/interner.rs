@@ -48,6 +48,11 @@ impl<T: Clone + Eq + std::hash::Hash> Interner<T> {
         &self.items
     }
 
+    /// Returns all values by number.
+    pub fn into_items(self) -> Vec<T> {
+        self.items
+    }
+
     /// Returns the value of a number.
     pub fn get(&self, at: u32) -> &T {
         &self.items[at as usize]

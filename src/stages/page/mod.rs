@@ -47,6 +47,7 @@ use crate::stages::matrix::cells::TrafficMatrix;
 use crate::stages::ops;
 use last_calls::LastCalls;
 use series::StepSeries;
+use std::any::Any;
 
 /// The content of a page.
 #[derive(Debug, Default)]
@@ -79,6 +80,8 @@ pub struct ReportPage {
     pub caveats: Vec<ReportMessage>,
     /// The last calls of the ranks, if there are several, on a page with plots.
     pub last_calls: Option<LastCalls>,
+    /// The rest of the walk. A program that ends after the page need not free it, which takes as long as to write the page.
+    rest: Option<Box<dyn Any + Send + Sync>>,
 }
 
 /// A finding of nccl-check.

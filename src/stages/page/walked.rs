@@ -14,7 +14,7 @@ use crate::stages::check::answer::headline::JobAnswer;
 use crate::stages::check::answer::table as answers;
 use crate::stages::check::walk::{CheckGathered, PageRequest, Requested};
 use crate::stages::check::{self, CheckSummary, JobLiveness};
-use crate::stages::communicators::{CommunicatorSide, CommunicatorsSummary};
+use crate::stages::communicators::CommunicatorSide;
 use crate::stages::matrix::cells::TrafficMatrix;
 use crate::stages::tuning::table as choices;
 use crate::stages::{communicators, matrix, net, timing};
@@ -77,8 +77,6 @@ impl PageGatherer<'_> {
         let draw = || last_calls::gather_last_calls(&seen, pairs.as_ref()?, &checked);
         let (last, grids) = pool::run_both(jobs, draw, || build_line_grids(&seen, &steps));
         self.page.last_calls = last;
-        // Communicators united by counting are a finding's reason; the tables show those of the lines.
-        seen.found.undo_unions();
         self.page.inputs.clone_from(&checked.inputs);
         self.page.steps = StepSeries::from_steps(steps);
         self.page.is_benchmark = seen.inputs.iter().any(|input| !input.benchmarks.is_empty());
@@ -91,7 +89,9 @@ impl PageGatherer<'_> {
         match self.inputs.has_lines() {
             true => {
                 self.page.job = job::job_facts(&checked, &seen);
-                self.add_line_tables(grids, &seen.found);
+                for (of, grid, none) in grids {
+                    self.sections.add_grid(of, Ok(grid), none);
+                }
             }
             false => self.leave_out_lines(),
         }
@@ -125,7 +125,7 @@ impl PageGatherer<'_> {
         if !self.order.filter.is_empty() {
             return Ok(walked);
         }
-        walked.late = seen.late.take().map(|late| (late, seen.late_report));
+        walked.late = seen.late.take();
         let Some(counted) = seen.counted.take() else {
             return Ok(walked);
         };
@@ -136,6 +136,7 @@ impl PageGatherer<'_> {
         }
         walked.calls = calls.map(|calls| calls.with_steps(counted.by_step));
         walked.matrix = matrix;
+        self.page.rest = Some(Box::new(seen));
         Ok(walked)
     }
 
@@ -151,27 +152,13 @@ impl PageGatherer<'_> {
         ];
         self.sections.leave_out(&of_lines, NO_LOG_REASON);
     }
-
-    /// Adds the tables that only lines have.
-    fn add_line_tables(&mut self, grids: [LineGrid; 4], found: &CommunicatorsSummary) {
-        let none = "no line names a communicator: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL";
-        let communicators = communicators::build_communicator_grid(found);
-        let members = communicators::build_member_grid(found);
-        let of_communicators = [
-            (PageSection::Communicators, communicators, none),
-            (PageSection::Members, members, none),
-        ];
-        for (of, grid, none) in grids.into_iter().chain(of_communicators) {
-            self.sections.add_grid(of, Ok(grid), none);
-        }
-    }
 }
 
 /// A table that only lines have, and the reason of one without rows.
 type LineGrid = (PageSection, Grid, &'static str);
 
-/// Builds the tables that need no communicators.
-fn build_line_grids(seen: &CheckGathered, steps: &[TrainStep]) -> [LineGrid; 4] {
+/// Builds the tables that only lines have.
+fn build_line_grids(seen: &CheckGathered, steps: &[TrainStep]) -> [LineGrid; 6] {
     let of_steps = |build: fn(&[TrainStep]) -> Grid| match steps.is_empty() {
         true => Grid::default(),
         false => build(steps),
@@ -179,6 +166,10 @@ fn build_line_grids(seen: &CheckGathered, steps: &[TrainStep]) -> [LineGrid; 4] 
     let tuning = seen.tuning.as_ref();
     let tuning = tuning.map(|all| choices::build_crossover_grid(all, &choices::Options::default()));
     let facts = net::table::build_net_grid(&seen.net, &net::table::Options::default());
+    // Communicators united by counting are a finding's reason; the tables show those of the lines.
+    let found = seen.found.without_unions();
+    let no_communicators =
+        "no line names a communicator: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL";
     let no_steps = "the log has no step lines of a trainer";
     let no_tuning = "the log has no TUNING lines: NCCL_DEBUG_SUBSYS=INIT,COLL,TUNING on rank 0";
     [
@@ -198,6 +189,16 @@ fn build_line_grids(seen: &CheckGathered, steps: &[TrainStep]) -> [LineGrid; 4] 
             no_steps,
         ),
         (PageSection::Tuning, tuning.unwrap_or_default(), no_tuning),
+        (
+            PageSection::Communicators,
+            communicators::build_communicator_grid(&found),
+            no_communicators,
+        ),
+        (
+            PageSection::Members,
+            communicators::build_member_grid(&found),
+            no_communicators,
+        ),
     ]
 }
 

@@ -11,8 +11,8 @@ use crate::count::times::DurationTotal;
 use crate::grammar::values::{Datatype, RedOp, has_redop, has_root};
 use crate::log;
 use crate::log::timeline::StepKey;
+use crate::members::MergedMembers;
 use crate::members::OpInterner;
-use crate::members::{Interner, MergedMembers};
 use crate::output::table::Row;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -152,17 +152,22 @@ impl CountedCalls {
 
     /// Adds the calls of other inputs that were counted in the same way, here or elsewhere.
     pub fn merge(&mut self, other: CountedCalls) {
-        let mut met: Interner<Caller> = Interner::default();
+        let mut callers: Vec<Caller> = Vec::new();
         let mut cells = CellGatherer::default();
         let mut durations: Vec<((CountedStep, CallKey), DurationTotal)> = Vec::new();
         let mut times: Vec<((CountedStep, CallKey, u32), TimedCalls)> = Vec::new();
         for calls in [std::mem::take(self), other] {
             let ops = calls.ops.op_names().map(|name| self.ops.intern(name).0);
             let ops: Vec<u32> = ops.collect();
-            let who: Vec<u32> = calls.who.into_iter().map(|who| met.intern(who)).collect();
+            let (before, own) = (callers.len() as u32, calls.who.len() as u32);
+            callers.extend(calls.who);
             let known = |key: CallKey| CallKey {
                 op: ops[key.op as usize],
-                member: who.get(key.member as usize).copied().unwrap_or(0),
+                member: if key.member < own {
+                    before + key.member
+                } else {
+                    0
+                },
                 ..key
             };
             for ((step, key), value) in calls.cells.list_counts() {
@@ -179,7 +184,7 @@ impl CountedCalls {
             );
             self.has_steps |= calls.has_steps;
         }
-        let (who, ranks) = sort_with_places(met.items());
+        let (who, ranks) = sort_distinct(callers);
         let rank = |member: u32| ranks.get(member as usize).copied().unwrap_or(0);
         cells.change_keys(|key| key.member = rank(key.member));
         for ((step, mut key), all) in durations {
@@ -229,29 +234,29 @@ pub(super) fn finish_counts_after(
     merged: &MergedMembers,
     ops: OpInterner,
     mut cells: CellGatherer,
-    mut rows: RowCounts,
+    rows: RowCounts,
     has_steps: bool,
 ) -> CountedCalls {
-    let mut to = Vec::new();
+    let mut callers = rows.who.into_items();
+    let of_rows = callers.len();
     if options.members {
-        let who = list_callers(options, merged).into_iter();
-        to.extend(who.map(|who| rows.who.intern(who)));
+        callers.extend(list_callers(options, merged));
     }
     // Callers come in any order; rows are sorted by host, process and communicator.
-    let (who, ranks) = sort_with_places(rows.who.items());
-    let rank = |member: u32| ranks.get(member as usize).copied().unwrap_or(0);
-    let change = |key: &mut CallKey| {
-        let member = to.get(key.member as usize).copied().unwrap_or(0);
-        key.member = rank(member);
+    let (who, places) = sort_distinct(callers);
+    let (of_rows, of_logs) = places.split_at(of_rows);
+    let change = |key: &mut CallKey, places: &[u32]| {
+        let known = places.get(key.member as usize).or(places.first());
+        key.member = known.copied().unwrap_or(0);
     };
-    cells.change_keys(change);
-    given.iter_mut().for_each(|(key, _)| change(key));
+    cells.change_keys(|key| change(key, of_logs));
+    given.iter_mut().for_each(|(key, _)| change(key, of_logs));
     for ((step, mut key), value) in rows.cells {
-        key.member = rank(key.member);
+        change(&mut key, of_rows);
         cells.push(step.map(StepKey::from), key, value);
     }
     let known = |(step, mut key): (Option<u64>, CallKey)| {
-        key.member = rank(key.member);
+        change(&mut key, of_rows);
         (step.map(StepKey::from), key)
     };
     let durations = rows.durations.into_iter();
@@ -273,13 +278,17 @@ pub(super) fn finish_counts_after(
     }
 }
 
-/// Returns the items sorted, and the place of each.
-fn sort_with_places<T: Ord + Clone>(items: &[T]) -> (Vec<T>, Vec<u32>) {
+/// Returns the distinct items in order, and the place of each item there.
+fn sort_distinct<T: Ord + Default>(mut items: Vec<T>) -> (Vec<T>, Vec<u32>) {
     let mut order: Vec<usize> = (0..items.len()).collect();
-    order.sort_by_key(|&at| &items[at]);
-    let mut ranks = vec![0; items.len()];
-    for (rank, &at) in (0_u32..).zip(&order) {
-        ranks[at] = rank;
+    order.sort_unstable_by(|&one, &other| items[one].cmp(&items[other]));
+    let mut distinct: Vec<T> = Vec::new();
+    let mut places = vec![0; items.len()];
+    for at in order {
+        if distinct.last() != Some(&items[at]) {
+            distinct.push(std::mem::take(&mut items[at]));
+        }
+        places[at] = distinct.len() as u32 - 1;
     }
-    (order.iter().map(|&at| items[at].clone()).collect(), ranks)
+    (distinct, places)
 }

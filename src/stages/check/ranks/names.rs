@@ -9,6 +9,7 @@ use crate::stages::check::streams::wanted_streams::CallDetail;
 use crate::stages::check::wording::{list_names, list_ranks};
 use crate::stages::communicators::{CommunicatorsSummary, gpu_of_side};
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 /// Names of what was found.
 #[derive(Clone, Copy)]
@@ -195,10 +196,10 @@ pub(crate) fn describe_content(call: &Content<'_>) -> String {
     let op = String::from_utf8_lossy(call.op);
     let mut text = format!("{op} of {} {}", call.count, Datatype(call.datatype));
     if has_redop(call.op) {
-        text += &format!(" {}", RedOp(call.redop));
+        let _ = write!(text, " {}", RedOp(call.redop));
     }
     if has_root(call.op) && !matches!(call.op, b"Send" | b"Recv") {
-        text += &format!(" root {}", call.root);
+        let _ = write!(text, " root {}", call.root);
     }
     text
 }

@@ -21,6 +21,7 @@ use crate::log::{LogState, MergedChunk};
 use crate::members::MergedMembers;
 use crate::members::jobs::SeparateJob;
 use crate::output::render::Grid;
+use crate::pool;
 use crate::report::Report;
 use crate::report::account::Account;
 use crate::source::{Input, InputName, PipeSpool};
@@ -78,12 +79,10 @@ pub(crate) struct CheckGathered {
     pub(crate) tuning: Option<Tuning>,
     /// The calls, if requested.
     pub(crate) counted: Option<RequestedCalls>,
-    /// The lateness of ranks, if it was requested and all calls have time stamps.
-    pub(crate) late: Option<Result<Grid>>,
+    /// The lateness of ranks, if it was requested and all calls have time stamps, with what nccl-skew reports of it.
+    pub(crate) late: Option<(Result<Grid>, Report)>,
     /// What nccl-ops reports of the calls by step.
     pub(crate) steps_report: Report,
-    /// What nccl-skew reports of the late ranks.
-    pub(crate) late_report: Report,
 }
 
 impl CheckGathered {
@@ -428,16 +427,21 @@ impl<'o> Gatherer<'o> {
         let late_report = Report::of_section();
         let late = self
             .times
-            .and_then(|times| times.build_grid(merged, placed, &late_report));
+            .and_then(|times| times.build_grid(merged, placed, &late_report))
+            .map(|late| (late, late_report));
         let jobs = self.options.log.jobs;
         let asked = self.asked;
         let counted = asked.map(|asked| asked.count_calls(&mut self.gathered, merged, jobs));
-        if let Some(tuning) = &mut self.tuning {
-            tuning.end_lines(merged);
-        }
-        let mut found = self.gathered.finish(merged);
+        let (gathered, tuning, net) = (self.gathered, &mut self.tuning, self.net);
+        let end_lines = || {
+            if let Some(tuning) = tuning {
+                tuning.end_lines(merged);
+            }
+            NetSummary::from_stage(net, merged)
+        };
+        let (mut found, net) = pool::run_both(jobs, || gathered.finish(merged), end_lines);
         CheckGathered {
-            net: NetSummary::from_stage(self.net, merged),
+            net,
             untold: unnamed_communicators::group_unnamed_communicators(&mut found),
             found,
             inputs: self.inputs,
@@ -454,7 +458,6 @@ impl<'o> Gatherer<'o> {
             counted,
             late,
             steps_report: self.steps_report,
-            late_report,
         }
     }
 }

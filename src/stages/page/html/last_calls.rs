@@ -51,7 +51,7 @@ pub(super) fn write_last_calls(last: &LastCalls, out: &mut String) {
 /// Writes the ranks that stopped, and the calls that others wait in.
 fn write_waits(last: &LastCalls, out: &mut String) {
     for rank in last.ranks.iter().filter(|rank| rank.mark.is_some()) {
-        let call = rank.last.as_ref().map(|call| &call.text.markup[..]);
+        let call = rank.last.as_ref().map(|call| &call.text.with_step[..]);
         let _ = writeln!(
             out,
             "<p><strong>{} {}</strong>; its last call: {}.</p>",
@@ -257,7 +257,7 @@ impl<'a> CallsPicture<'a> {
                 &size,
                 &name,
                 ": ",
-                &call.text.markup,
+                &call.text.with_step,
                 "</title></rect>\n",
             ];
             parts.into_iter().for_each(|part| out.push_str(part));
@@ -300,17 +300,15 @@ fn choose_letters(labels: &[&str]) -> Vec<char> {
     chosen
 }
 
-/// Returns the cells of a rank's row in the table.
+/// Returns the cells of a rank's row in the table, as markup.
 fn list_cells(last: &LastCalls, rank: &RankRow) -> [String; 5] {
-    let words = |call: &DrawnCall| call.text.words.clone();
+    let words = |call: &DrawnCall| call.text.without_step().to_owned();
     let made = rank.last.as_ref();
     let unmet = rank.unmet.filter(|_| last.is_stuck);
     let unmet = unmet.and_then(|at| rank.calls.get(at));
     [
-        format!("{} {}", rank.name, rank.mark.unwrap_or_default())
-            .trim_end()
-            .to_owned(),
-        rank.host.clone(),
+        escaped(format!("{} {}", rank.name, rank.mark.unwrap_or_default()).trim_end()),
+        escaped(&rank.host),
         made.map_or(String::new(), words),
         made.and_then(|call| call.text.step)
             .map_or(String::new(), |step| step.to_string()),
@@ -350,7 +348,7 @@ fn write_table(last: &LastCalls, out: &mut String) {
     for row in &rows {
         out.push_str("<tr>");
         for &at in &known {
-            let _ = write!(out, "{}{}", heads[at].0, escaped(&row[at]));
+            let _ = write!(out, "{}{}", heads[at].0, row[at]);
         }
         out.push('\n');
     }

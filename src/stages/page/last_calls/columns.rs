@@ -1,15 +1,28 @@
 //! The columns of calls: what ranks call together gets one column.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use crate::stages::page::limits::MAX_DRAWN_RANKS;
+use rustc_hash::FxHashSet;
 
-/// A call that several ranks may make: its sequence, and its number there.
+/// A call that several ranks may make: its sequence, numbered from 0, and its number there.
 pub(super) type SharedCall = (u32, u64);
 
+/// Rows, one bit each.
+type RowSet = u64;
+const _: () = assert!(MAX_DRAWN_RANKS <= RowSet::BITS as usize);
+
+fn iter_set_rows(mut set: RowSet) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let row = (set != 0).then(|| set.trailing_zeros() as usize)?;
+        set &= set - 1;
+        Some(row)
+    })
+}
+
 /// A sequence's calls that are not placed yet.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct SequenceRest {
     /// Their numbers, rising, each with the rows that make the call.
-    calls: Vec<(u64, Vec<usize>)>,
+    calls: Vec<(u64, RowSet)>,
     /// The first free column.
     free: usize,
 }
@@ -23,42 +36,36 @@ pub(super) fn place_from_end(
     mut missing: Vec<FxHashSet<SharedCall>>,
 ) -> Vec<Vec<usize>> {
     let rows = &separate_repeated(rows);
-    let mut rest: FxHashMap<u32, SequenceRest> = FxHashMap::default();
-    for (row, calls) in rows.iter().enumerate() {
-        for &(sequence, number) in calls {
-            let all = &mut rest.entry(sequence).or_default().calls;
-            match all.binary_search_by_key(&number, |call| call.0) {
-                Ok(at) => all[at].1.push(row),
-                Err(at) => all.insert(at, (number, vec![row])),
-            }
-        }
-    }
+    let mut rest = list_sequences(rows);
     let mut columns: Vec<Vec<usize>> = rows.iter().map(|calls| vec![0; calls.len()]).collect();
     let mut left: Vec<usize> = rows.iter().map(Vec::len).collect();
     let mut free = vec![0; rows.len()];
     let next = |left: &[usize], row: usize| left[row].checked_sub(1).map(|at| rows[row][at]);
+    let mut held: Vec<usize> = (0..rows.len()).collect();
     loop {
+        held.retain(|&row| !missing[row].is_empty());
         let mut is_changed = false;
         for row in 0..rows.len() {
             while let Some(call) = next(&left, row) {
-                let sequence = rest.entry(call.0).or_default();
+                let sequence = &mut rest[call.0 as usize];
                 let is_next =
-                    |&row: &usize| missing[row].is_empty() && next(&left, row) == Some(call);
-                let is_last =
-                    |last: &(u64, Vec<usize>)| last.0 == call.1 && last.1.iter().all(is_next);
-                let Some((_, who)) = sequence.calls.pop_if(|last| is_last(last)) else {
+                    |row: usize| missing[row].is_empty() && next(&left, row) == Some(call);
+                let is_last = |&mut (number, who): &mut (u64, RowSet)| {
+                    number == call.1 && iter_set_rows(who).all(is_next)
+                };
+                let Some((_, who)) = sequence.calls.pop_if(is_last) else {
                     break;
                 };
-                let column = who.iter().map(|&row| free[row]).max();
+                let column = iter_set_rows(who).map(|row| free[row]).max();
                 let column = column.unwrap_or(0).max(sequence.free);
                 sequence.free = column + 1;
-                for row in who {
+                for row in iter_set_rows(who) {
                     left[row] -= 1;
                     columns[row][left[row]] = column;
                     free[row] = column + 1;
                 }
-                for (row, missing) in missing.iter_mut().enumerate() {
-                    if missing.remove(&call) {
+                for &row in &held {
+                    if missing[row].remove(&call) {
                         free[row] = free[row].max(column + 1);
                     }
                 }
@@ -81,33 +88,64 @@ pub(super) fn place_from_end(
         columns[row][left[row]] = free[row];
         free[row] += 1;
         let (sequence, number) = rows[row][left[row]];
-        let all = &mut rest.entry(sequence).or_default().calls;
+        let all = &mut rest[sequence as usize].calls;
         if let Ok(at) = all.binary_search_by_key(&number, |call| call.0) {
             let who = &mut all[at].1;
-            who.extract_if(.., |of| *of == row).next();
-            if who.is_empty() {
+            *who &= !(1 << row);
+            if *who == 0 {
                 all.remove(at);
             }
         }
     }
 }
 
+/// Lists the calls of each sequence.
+fn list_sequences(rows: &[Vec<SharedCall>]) -> Vec<SequenceRest> {
+    let mut sequences = vec![SequenceRest::default(); count_sequences(rows)];
+    for (row, calls) in rows.iter().enumerate() {
+        for &(sequence, number) in calls {
+            let all = &mut sequences[sequence as usize].calls;
+            // Most sequences have all numbers.
+            let first = all.first().map_or(number, |call| call.0);
+            let dense = usize::try_from(number.wrapping_sub(first)).unwrap_or(usize::MAX);
+            let found = match all.get(dense) {
+                Some(call) if call.0 == number => Ok(dense),
+                _ => all.binary_search_by_key(&number, |call| call.0),
+            };
+            match found {
+                Ok(at) => all[at].1 |= 1 << row,
+                Err(at) => all.insert(at, (number, 1 << row)),
+            }
+        }
+    }
+    sequences
+}
+
+fn count_sequences(rows: &[Vec<SharedCall>]) -> usize {
+    let most = rows.iter().flatten().map(|(sequence, _)| *sequence).max();
+    most.map_or(0, |most| most as usize + 1)
+}
+
 /// Returns the rows with a sequence of its own for each call that its row has already: the other end of a message to
 /// oneself.
 fn separate_repeated(rows: &[Vec<SharedCall>]) -> Vec<Vec<SharedCall>> {
-    let mut unused = u32::MAX;
-    let separate = |calls: &Vec<SharedCall>| {
-        let mut seen = FxHashSet::default();
-        let call = |&call: &SharedCall| match seen.insert(call) {
-            true => call,
-            false => {
-                unused -= 1;
-                (unused, 0)
+    let sequences = count_sequences(rows);
+    let mut unused = sequences as u32;
+    // By sequence, the last call in it: its row and its number.
+    let mut last = vec![(usize::MAX, 0); sequences];
+    let separate = |(row, calls): (usize, &Vec<SharedCall>)| {
+        let call = |&(sequence, number): &SharedCall| {
+            let last = &mut last[sequence as usize];
+            if last.0 != row || last.1 < number {
+                *last = (row, number);
+                return (sequence, number);
             }
+            unused += 1;
+            (unused - 1, 0)
         };
         calls.iter().map(call).collect()
     };
-    rows.iter().map(separate).collect()
+    rows.iter().enumerate().map(separate).collect()
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ use crate::stages::check::walk::CheckGathered;
 use crate::stages::communicators::JobGpu;
 use crate::stages::page::limits::LAST_CALLS_PER_RANK;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::sync::Arc;
 use tail::{CallWords, SideCalls, TailCall};
 
@@ -85,29 +86,35 @@ pub struct DrawnCall {
     pub text: Arc<CallText>,
 }
 
-/// A call in words.
+/// A call in words, as markup has them.
 #[derive(Debug)]
 pub struct CallText {
-    /// `AllReduce of 1 fp32 sum, call 157 of 0x5aa5 (tensor, 8 ranks)`.
-    pub words: String,
+    /// `AllReduce of 1 fp32 sum, call 157 of 0x5aa5 (tensor, 8 ranks), step 5`.
+    pub with_step: String,
+    /// Where the step begins.
+    words_end: usize,
     /// The trainer's step.
     pub step: Option<u64>,
-    /// Words and step, as markup has them.
-    pub markup: String,
 }
 
 impl CallText {
     /// Makes the text of a call.
-    fn new(words: String, step: Option<u64>) -> CallText {
-        let text = match step {
-            Some(step) => escape_markup(&format!("{words}, step {step}")),
-            None => escape_markup(&words),
-        };
+    fn new(words: &str, step: Option<u64>) -> CallText {
+        let mut with_step = escape_markup(words);
+        let words_end = with_step.len();
+        if let Some(step) = step {
+            let _ = write!(with_step, ", step {step}");
+        }
         CallText {
-            markup: text,
-            words,
+            with_step,
+            words_end,
             step,
         }
+    }
+
+    /// Returns the words without the step.
+    pub fn without_step(&self) -> &str {
+        &self.with_step[..self.words_end]
     }
 }
 

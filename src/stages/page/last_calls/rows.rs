@@ -135,9 +135,8 @@ impl RowBuilder<'_> {
                 column,
                 kind: kind_of.get(&call.communicator).copied().unwrap_or(0),
                 text: Arc::clone(texts.entry(call.without_side()).or_insert_with(|| {
-                    let place = self.sides.describe_place(call);
-                    let what = self.words.describe_with_peer(call, self.sides);
-                    Arc::new(CallText::new(format!("{what}, {place}"), call.step))
+                    let words = self.words.describe_in_communicator(call, self.sides);
+                    Arc::new(CallText::new(&words, call.step))
                 })),
             };
             let call = |(at, (call, from_end)): (usize, (&TailCall, &usize))| {
@@ -164,13 +163,14 @@ impl RowBuilder<'_> {
             let Some(column) = layout.column_of(from_end) else {
                 continue;
             };
-            let place = self.sides.describe_place(call);
-            let what = self.words.describe_with_peer(call, self.sides);
-            let text = match call.place.way {
-                StreamKind::Collective => format!("{what}, {place}"),
-                StreamKind::Send(_) | StreamKind::Recv(_) => {
+            let text = match (
+                self.words.describe_in_communicator(call, self.sides),
+                call.place.way,
+            ) {
+                (text, StreamKind::Collective) => text,
+                (text, StreamKind::Send(_) | StreamKind::Recv(_)) => {
                     let who = name_rank(rank, found);
-                    format!("the other end of {who}'s {what}, {place}")
+                    format!("the other end of {who}'s {text}")
                 }
             };
             for row in self.list_absent_rows(&layout.ranks, call) {
@@ -208,9 +208,13 @@ impl RowBuilder<'_> {
     fn list_kinds(&self, ranks: &[&RankTail]) -> (Vec<CommunicatorGroup>, FxHashMap<usize, usize>) {
         let all = &self.sides.found.communicators;
         let kind = |at: usize| (all[at].label.of.name(), all[at].nranks);
-        let mut calls: FxHashMap<_, usize> = FxHashMap::default();
+        let mut calls_of = vec![0; all.len()];
         for call in ranks.iter().flat_map(|rank| &rank.calls) {
-            *calls.entry(kind(call.communicator)).or_default() += 1;
+            calls_of[call.communicator] += 1;
+        }
+        let mut calls: FxHashMap<_, usize> = FxHashMap::default();
+        for (at, calls_of) in calls_of.into_iter().enumerate().filter(|of| of.1 > 0) {
+            *calls.entry(kind(at)).or_default() += calls_of;
         }
         let mut kinds: Vec<_> = calls.into_iter().collect();
         kinds.sort_by_key(|&(kind, calls)| (Reverse(calls), kind));
@@ -231,22 +235,19 @@ impl RowBuilder<'_> {
 
 /// Returns the number of columns: as many as two ranks reach, and some calls of each rank that an error names.
 fn choose_columns(ranks: &[&RankTail], from_end: &[Vec<usize>], skipped: usize) -> usize {
-    let mut rows_of_column: BTreeMap<usize, usize> = BTreeMap::new();
+    let most = from_end.iter().flatten().max();
+    let mut rows_of_column = vec![0_u32; most.map_or(0, |most| most + 1)];
     for &column in from_end.iter().flatten() {
-        *rows_of_column.entry(column).or_default() += 1;
+        rows_of_column[column] += 1;
     }
-    let shared = rows_of_column.iter().rev().find(|(_, rows)| **rows > 1);
+    let shared = rows_of_column.iter().rposition(|rows| *rows > 1);
     let marked = ranks
         .iter()
         .zip(from_end)
         .filter(|(rank, _)| rank.mark.is_some());
     let marked =
         marked.filter_map(|(_, columns)| columns.iter().rev().take(MIN_MARKED_CALLS).max());
-    let last = shared
-        .map(|(column, _)| column)
-        .into_iter()
-        .chain(marked)
-        .max();
-    let last = last.copied().unwrap_or(0) + 1;
+    let last = shared.into_iter().chain(marked.copied()).max();
+    let last = last.unwrap_or(0) + 1;
     last.saturating_sub(skipped).clamp(1, MAX_CALL_COLUMNS)
 }

@@ -2,6 +2,7 @@
 
 use crate::calls::same::{Content, StreamKind};
 use crate::count::calls::CountedCalls;
+use crate::members::Interner;
 use crate::stages::check::ranks::names::{RankNames, describe_content};
 use crate::stages::check::ranks::unmet_calls::SideCallPlace;
 use crate::stages::check::streams::CallStreams;
@@ -9,6 +10,7 @@ use crate::stages::check::streams::last_steps::list_calls_from_end;
 use crate::stages::check::walk::CheckGathered;
 use crate::stages::communicators::{CommunicatorsSummary, JobGpu, gpu_of_side};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::fmt::Write as _;
 
 /// A call of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -146,13 +148,19 @@ impl<'a> SideCalls<'a> {
         &self,
         seen: &CheckGathered,
         most: usize,
-    ) -> FxHashMap<JobGpu, Vec<TailCall>> {
-        let mut ranks: FxHashMap<JobGpu, Vec<TailCall>> = FxHashMap::default();
+    ) -> Vec<(JobGpu, Vec<TailCall>)> {
+        let mut gpus: Interner<JobGpu> = Interner::default();
+        let places = self.places.iter().map(|place| {
+            let place = (*place)?;
+            Some((place, gpus.intern(self.gpu_of(place.side)) as usize))
+        });
+        let places: Vec<Option<(CallerPlace, usize)>> = places.collect();
+        let mut ranks = vec![Vec::new(); gpus.items().len()];
         for placed in list_calls_from_end(self.streams) {
-            let Some(place) = self.places[placed.caller as usize] else {
+            let Some((place, rank)) = places[placed.caller as usize] else {
                 continue;
             };
-            let calls = ranks.entry(self.gpu_of(place.side)).or_default();
+            let calls: &mut Vec<TailCall> = &mut ranks[rank];
             if calls.len() < most {
                 calls.push(TailCall {
                     communicator: place.communicator,
@@ -166,16 +174,9 @@ impl<'a> SideCalls<'a> {
                 });
             }
         }
-        ranks.values_mut().for_each(|calls| calls.reverse());
-        ranks
-    }
-
-    /// `call 157 of 0x5aa5 (tensor, 8 ranks)`.
-    pub(super) fn describe_place(&self, call: &TailCall) -> String {
-        format!(
-            "call {} of {}",
-            call.place.seq, self.names[call.communicator]
-        )
+        ranks.iter_mut().for_each(|calls| calls.reverse());
+        let ranks = gpus.into_items().into_iter().zip(ranks);
+        ranks.filter(|(_, calls)| !calls.is_empty()).collect()
     }
 }
 
@@ -218,10 +219,19 @@ impl<'a> CallWords<'a> {
         }
     }
 
-    /// As [`CallWords::describe`], with the peer of a message: `Send of 5 int64 to rank 44`.
-    pub(super) fn describe_with_peer(&self, call: &TailCall, sides: &SideCalls<'_>) -> String {
+    /// As [`CallWords::describe`], with the peer of a message and the communicator: `Send of 5 int64 to rank 44, call 157 of
+    /// 0x5aa5 (tensor, 8 ranks)`.
+    pub(super) fn describe_in_communicator(
+        &self,
+        call: &TailCall,
+        sides: &SideCalls<'_>,
+    ) -> String {
         let names = RankNames { found: sides.found };
         let (op, peer) = call.message();
-        self.describe(call) + &names.describe_peer(op, call.communicator, peer)
+        let (seq, communicator) = (call.place.seq, &sides.names[call.communicator]);
+        let mut text = self.describe(call);
+        text += &names.describe_peer(op, call.communicator, peer);
+        let _ = write!(text, ", call {seq} of {communicator}");
+        text
     }
 }

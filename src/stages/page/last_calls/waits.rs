@@ -47,14 +47,11 @@ pub(super) fn list_waits<'c>(
         // Of several messages each has its own peer.
         let one = who.first().filter(|_| calls.len() == 1);
         let one = one.and_then(|rank| rank.calls.get(rank.unmet?));
-        let (call, place) = match one {
-            Some(one) => (
-                words.describe_with_peer(one, sides),
-                sides.describe_place(one),
-            ),
-            None => (call, group.describe_group()),
+        let call = match one {
+            Some(one) => words.describe_in_communicator(one, sides),
+            None => format!("{call}, {}", group.describe_group()),
         };
-        list.push((format!("{call}, {place}"), name_ranks(&who, sides.found)));
+        list.push((call, name_ranks(&who, sides.found)));
     }
     list
 }

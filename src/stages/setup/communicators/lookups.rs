@@ -7,7 +7,7 @@ use crate::members::SpeakerProcess;
 use rustc_hash::FxHashMap;
 
 /// The look-ups of a summary, made when the first is asked for.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct SummaryLookups {
     sides: FxHashMap<SpeakerProcess, Vec<usize>>,
     /// The rank in the job, where a communicator of all ranks gives it.

@@ -42,6 +42,7 @@ use crate::report::Report;
 use crate::source::InputName;
 use crate::stages::{self, InputStage};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
 pub(crate) use attribution::{build_communicators, resolve_processes};
@@ -57,7 +58,7 @@ pub use totals::CommunicatorTotals;
 pub(crate) use view::CommunicatorKind;
 
 /// Communicators of all logs.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct CommunicatorsSummary {
     /// Operations by number.
     ops: OpInterner,
@@ -81,12 +82,17 @@ pub struct CommunicatorsSummary {
 }
 
 impl CommunicatorsSummary {
-    /// Undoes unions: each communicator is again as its lines show it.
-    pub(crate) fn undo_unions(&mut self) {
-        if let Some(apart) = self.apart.take() {
-            self.communicators = apart;
-            self.lookups.take();
-        }
+    /// Returns the summary without unions: each communicator is as its lines show it.
+    pub(crate) fn without_unions(&self) -> Cow<'_, CommunicatorsSummary> {
+        let Some(apart) = &self.apart else {
+            return Cow::Borrowed(self);
+        };
+        Cow::Owned(CommunicatorsSummary {
+            communicators: apart.clone(),
+            apart: None,
+            lookups: OnceLock::new(),
+            ..self.clone()
+        })
     }
 
     /// Keeps `calls` and leaves the others out of the rows, and so the members that made only others. Members
