@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use rustix::process::{Resource, getrlimit};
+use std::cell::Cell;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Returns how many threads to use if the user asks for `asked`: by default one for each core that
@@ -81,12 +82,14 @@ pub fn map_as_they_come<T: Send, R: Send>(
             for _ in 0..jobs {
                 scope.spawn(|_| {
                     let _leaves = WorkerExitGuard(&order);
-                    while let Some((index, task)) = take_task(&tasks)
-                        && order.wait_for_place(index)
-                    {
-                        *order.place_of(&results, index) = Some(map(task));
-                        order.result_arrived(index);
-                    }
+                    work_if_free(|| {
+                        while let Some((index, task)) = take_task(&tasks)
+                            && order.wait_for_place(index)
+                        {
+                            *order.place_of(&results, index) = Some(map(task));
+                            order.result_arrived(index);
+                        }
+                    });
                 });
             }
             while let Some(index) = order.wait_for_result() {
@@ -138,9 +141,30 @@ pub fn map_without_sink_thread<T: Send, R: Send>(
         }
     };
     pool.run_work(|pool| {
-        pool.in_place_scope(|scope| (0..jobs).for_each(|_| scope.spawn(|_| work())));
+        pool.in_place_scope(|scope| (0..jobs).for_each(|_| scope.spawn(|_| work_if_free(work))));
     });
     sink.into_inner().unwrap_or_else(PoisonError::into_inner).1
+}
+
+thread_local! {
+    /// This thread takes tasks.
+    static IS_WORKING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `work`, which takes tasks, unless this thread takes them already. Rayon gives a thread that waits in a task, for a run
+/// within this one, other work of its pool. That is a second worker of the same run, which would wait for a place that only
+/// the result of the waiting task frees.
+fn work_if_free(work: impl FnOnce()) {
+    struct FreeThreadGuard;
+    impl Drop for FreeThreadGuard {
+        fn drop(&mut self) {
+            IS_WORKING.set(false);
+        }
+    }
+    if !IS_WORKING.replace(true) {
+        let _frees = FreeThreadGuard;
+        work();
+    }
 }
 
 /// Returns the next task with its number.
@@ -376,6 +400,27 @@ mod tests {
         assert!(lock_mutex(&threads).len() <= 6);
         let at_rest = lock_mutex(&IDLE_POOLS).iter().map(|pool| pool.asked).max();
         assert!(at_rest.unwrap_or(0) < 1000);
+    }
+
+    /// Where a machine starts fewer threads than were asked for, a second worker waits for the only thread.
+    #[test]
+    fn a_task_that_shares_out_work_does_not_wait_for_itself() {
+        let share_out = |i: u64| run_both(2, || i, || i * i).1;
+        for is_in_turns in [false, true] {
+            let one = rayon::ThreadPoolBuilder::new().num_threads(1);
+            let threads = one.build().unwrap();
+            lock_mutex(&IDLE_POOLS).insert(0, IdlePool { asked: 2, threads });
+            let mut got = Vec::new();
+            let put = |r| {
+                got.push(r);
+                Ok(())
+            };
+            match is_in_turns {
+                true => map_without_sink_thread(2, 0..50, share_out, put).unwrap(),
+                false => map_in_order(2, 0..50, share_out, put).unwrap(),
+            }
+            assert_eq!(got, (0..50).map(|i| i * i).collect::<Vec<_>>());
+        }
     }
 
     #[test]
