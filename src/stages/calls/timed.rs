@@ -164,7 +164,13 @@ pub fn report_untimed_calls(calls: &CountedCalls, report: &Report) -> Result<()>
     for (DurationKind { quality, .. }, calls) in kinds {
         if let Some(what) = quality_meaning(quality) {
             let quality = String::from_utf8_lossy(quality);
-            report.note(&format!("{calls} of the durations are {quality}: {what}"));
+            let check = match quality.ends_with("may be another call's") {
+                true => " (NCCL_INSPECTOR_DUMP_VERBOSE=1 writes what can rule that out)",
+                false => "",
+            };
+            report.note(&format!(
+                "{calls} of the durations are {quality}: {what}{check}"
+            ));
         }
     }
     Ok(())
@@ -172,7 +178,8 @@ pub fn report_untimed_calls(calls: &CountedCalls, report: &Report) -> Result<()>
 
 /// Explains a duration's quality (NCCL's `plugins/profiler/inspector/inspector.cc`).
 fn quality_meaning(quality: &[u8]) -> Option<&'static str> {
-    Some(match quality {
+    let source = quality.split(|byte| *byte == b',').next()?;
+    Some(match source {
         b"kernel_gpu" => {
             "the time of the longest channel's kernel by the GPU's clock, with the wait for ranks that \
              came later"

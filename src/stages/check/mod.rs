@@ -201,8 +201,8 @@ pub(crate) fn judge_gathered(
         &seen.inputs,
         now,
     ));
-    let has_compared_records =
-        recorders.dumps.have_several_ranks() || recorders.records.have_several_ranks();
+    let mut records = recorders.dumps.count_dumped_ranks();
+    records.has_sizes = recorders.records.have_several_ranks();
     let lone_process = recorders.live.describe_lone_process();
     let names = recorders.merge_findings(seen, &mut findings, open, report)?;
     let ends = &seen.warnings.ends;
@@ -219,7 +219,7 @@ pub(crate) fn judge_gathered(
         net, found, inputs, accounts, separate,
     ));
     let mut judged = JudgedParts::of_log(&ranks.compared, found, ends, separate.len());
-    judged.has_records = has_compared_records;
+    judged.records = records;
     // A job that hangs in its first call has completed its initialisation, too.
     if findings.iter().any(|f| f.kind == Kind::NoFirstCall) {
         judged.initialised = None;

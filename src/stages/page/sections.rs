@@ -78,11 +78,7 @@ impl PageSections<'_> {
         };
         let is_lacking = matches!(
             error,
-            Error::Content(_)
-                | Error::NoCalls { .. }
-                | Error::NoCallTable { .. }
-                | Error::Proposed(_)
-                | Error::Usage(_)
+            Error::Content(_) | Error::NoCalls { .. } | Error::Proposed(_) | Error::Usage(_)
         );
         let text = error.to_string();
         if need == SectionNeed::Given || !is_lacking {

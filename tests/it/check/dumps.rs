@@ -2,6 +2,9 @@
 //! of the program; from the dumps alone, and with the log.
 
 use crate::support::{Csv, run};
+use flate2::read::GzDecoder;
+use std::fs::{self, File};
+use std::io::Read as _;
 use std::path::Path;
 
 /// The job, the finding of the dumps alone and with the log, the rank in the job, and what the
@@ -64,4 +67,35 @@ fn hung_jobs_are_told_with_the_source_line() {
         );
         assert!(both[2].contains(line), "{name}: {}", both[2]);
     }
+}
+
+/// A dump that is cut lacks its last calls, where a hang is: where all are cut nothing was judged.
+#[test]
+fn cut_dumps_are_not_judged() {
+    let hung = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/hung/ddp-stall");
+    let folder = tempfile::tempdir().unwrap();
+    let answer = |cut: u32| {
+        for rank in 0..4 {
+            let name = format!("nccl_trace_rank_{rank}");
+            let packed = File::open(hung.join(format!("{name}.gz"))).unwrap();
+            let mut dump = Vec::new();
+            GzDecoder::new(packed).read_to_end(&mut dump).unwrap();
+            if rank < cut {
+                dump.truncate(dump.len() / 2);
+            }
+            fs::write(folder.path().join(name), dump).unwrap();
+        }
+        let args = [folder.path().to_str().unwrap(), "--format", "text"].map(str::to_owned);
+        run("nccl-check", &args).ends(1).lines()[0].clone()
+    };
+    assert_eq!(
+        answer(4),
+        "not judged: the dumps of 4 of 4 ranks are cut or damaged"
+    );
+    // The only whole dump is not that of the rank that stopped.
+    assert_eq!(
+        answer(3),
+        "not judged: the dumps of 3 of 4 ranks are cut or damaged"
+    );
+    assert!(answer(1).starts_with("rank 1"), "{}", answer(1));
 }

@@ -228,13 +228,13 @@ fn rows_are_what_the_lines_say() {
     assert_eq!(
         row(&fsdp, 1),
         ",,vm,3753,,,0,4,,0xbd140a80d32c2b,0,,AllGather,,,,,2097152,,1,inspector,668626000,unix,\
-         kernel_gpu,1795182363567040000,,,2,,,,"
+         \"kernel_gpu, without its launch\",1795182363567040000,,,2,,,,"
     );
     let ddp = files(&captured("ddp-inspector-2.28"), "vm-pid3178").remove(0);
     // Line 2, without --verbose: no start.
     assert_eq!(
         row(&ddp, 2),
-        ",,vm,3178,,,2,4,,0xdbe68ee5946ddb,0,,Broadcast,,,,,1088,,1,inspector,6000,,kernel_gpu,,,,,,,,"
+        ",,vm,3178,,,2,4,,0xdbe68ee5946ddb,0,,Broadcast,,,,,1088,,1,inspector,6000,,\"kernel_gpu, without its launch, may be another call's\",,,,,,,,"
     );
     let Some(stub) = data("nccl-inspector/v2.30.7-verbose0/vm-pid12936.log") else {
         return;
@@ -242,7 +242,7 @@ fn rows_are_what_the_lines_say() {
     // Line 5: a Send to rank 3.
     assert_eq!(
         row(&stub.display().to_string(), 5),
-        ",,vm,12936,,,1,4,,0x7f8c496ae9f661,,,Send,,,,3,131072,,1,inspector,33000,,kernel_gpu,,,,,,,,"
+        ",,vm,12936,,,1,4,,0x7f8c496ae9f661,,,Send,,,,3,131072,,1,inspector,33000,,\"kernel_gpu, without its launch, may be another call's\",,,,,,,,"
     );
 }
 

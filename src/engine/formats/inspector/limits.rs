@@ -16,5 +16,5 @@ pub(super) const MAX_CHANNEL_GAP_US: u64 = 1_000;
 
 /// How many times as long as the host saw a kernel it may have run. The host may see the begin late: in 720 records of a healthy
 /// job (fsdp-inspector, NCCL 2.30) 230 kernels ran for longer than they were seen, one of them for more than twice as
-/// long. Of 10 such records of mix-inspector-2.28.9-2x2, eight have the time of another call, by their CUDA events.
-pub(super) const MAX_PARTS_OF_SEEN_TIME: u64 = 2;
+/// long. Of 10 such records of rank 1 in mix-inspector-2.28.9-2x2, eight have the time of another call, by their CUDA events.
+pub(super) const MAX_TIMES_SEEN: u64 = 2;

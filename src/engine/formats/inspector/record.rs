@@ -162,6 +162,18 @@ pub(super) const DROP_COUNTERS: [&[u8]; 4] = [
 /// The quality of a record without the time, which its channels contradict.
 const WITHHELD: &[u8] = b"kernel times withheld";
 
+/// Adds to Inspector's source of a time what limits it. Times of NCCL 2.28 may be those of an earlier call, which only the
+/// times of its channels show.
+fn limit_quality(source: &[u8], is_checked: bool) -> &[u8] {
+    match (source, is_checked) {
+        (b"kernel_gpu", true) => b"kernel_gpu, without its launch",
+        (b"kernel_gpu", false) => b"kernel_gpu, without its launch, may be another call's",
+        (b"kernel_cpu", true) => b"kernel_cpu, without its launch",
+        (b"kernel_cpu", false) => b"kernel_cpu, without its launch, may be another call's",
+        _ => source,
+    }
+}
+
 /// A record.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct InspectorRecord<'v> {
@@ -316,13 +328,14 @@ impl<'v> InspectorRecord<'v> {
         let is_kernel = self.quality.starts_with(b"kernel");
         let dur_us = self.dur_ns.filter(|_| is_kernel).unwrap_or(0) / 1000;
         let is_own = self.channels.can_be_kernel_of(dur_us);
+        let quality = limit_quality(self.quality, self.channels.is_seen());
         Timing {
             dur_ns: self.dur_ns.filter(|_| is_own),
             clock: match self.start_ns {
                 Some(_) => super::UNIX_CLOCK,
                 None => b"",
             },
-            quality: if is_own { self.quality } else { WITHHELD },
+            quality: if is_own { quality } else { WITHHELD },
             start_ns: self.start_ns,
             algo: self.algo,
             proto: self.proto,

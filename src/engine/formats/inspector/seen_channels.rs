@@ -1,6 +1,6 @@
 //! The channels of a call's kernel, as the host saw them.
 
-use super::limits::{MAX_CHANNEL_GAP_US, MAX_PARTS_OF_SEEN_TIME};
+use super::limits::{MAX_CHANNEL_GAP_US, MAX_TIMES_SEEN};
 
 /// When the host saw the channels begin and end, in µs; 0 is an end that it did not see.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -22,6 +22,11 @@ impl SeenChannels {
         self.last_end = self.last_end.max(end);
     }
 
+    /// True if the record has their times.
+    pub(super) fn is_seen(&self) -> bool {
+        self.first_begin.is_some() && self.last_end.is_some()
+    }
+
     /// True unless they contradict that one kernel ran on all for `dur_us`, or the host saw too little of that time.
     ///
     /// NCCL 2.28 ends a call's record with the times of an earlier call where the communicator's counters are ahead of it:
@@ -32,7 +37,7 @@ impl SeenChannels {
         let seen = self.first_begin.zip(self.last_end);
         let is_seen = seen.is_none_or(|(begin, end)| {
             let seen = end.saturating_sub(begin).saturating_add(1);
-            dur_us <= seen.saturating_mul(MAX_PARTS_OF_SEEN_TIME)
+            dur_us <= seen.saturating_mul(MAX_TIMES_SEEN)
         });
         is_one && is_seen
     }

@@ -381,7 +381,7 @@ fn a_time_that_its_channels_contradict_is_withheld() {
         let timing = slow.timing();
         assert_eq!(timing.dur_ns, is_own.then_some(27_000), "{second}");
         let quality: &[u8] = if is_own {
-            b"kernel_gpu"
+            b"kernel_gpu, without its launch"
         } else {
             b"kernel times withheld"
         };

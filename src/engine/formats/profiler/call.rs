@@ -74,8 +74,8 @@ impl GpuSpan {
 const HOST_CLOCK: &[u8] = b"plugin";
 /// The clock of the GPU (globaltimer), in ns since 1970.
 pub const GPU_CLOCK: &[u8] = b"gpu";
-/// The quality of times of a kernel on all of its channels.
-pub const WHOLE_KERNEL: &str = "kernel";
+/// The quality of times of a kernel on all of its channels: events around the call include the launch on the host, too.
+pub const WHOLE_KERNEL: &str = "kernel, without its launch";
 
 /// NCCL's name of a type, or its number (v1).
 fn parse_datatype(text: &[u8]) -> Option<Datatype> {

@@ -145,7 +145,8 @@ fn version_4_has_the_kernels_times() {
     let kept = of(&bytes("v4.json.gz"));
     // 4: 1756135989725484345 - 1756135989724672000 ns.
     assert!(
-        kept.rows[0].contains(", 812345 from 1756135989724672000 on gpu: kernel"),
+        kept.rows[0]
+            .contains(", 812345 from 1756135989724672000 on gpu: kernel, without its launch"),
         "{}",
         kept.rows[0]
     );
@@ -173,7 +174,7 @@ fn versions_5_and_6_have_the_callers_count() {
             kept.rows[1]
         );
         assert!(
-            kept.rows[0].ends_with("kernel, some channels only"),
+            kept.rows[0].ends_with("kernel, without its launch, some channels only"),
             "{}",
             kept.rows[0]
         );
@@ -282,7 +283,9 @@ fn kernel_times_that_contradict_each_other_are_withheld() {
     let made = [1000, 9000, 9100];
     let kept = rows_of_kernels(&[0, 1, 2].map(|n| (made[n], whole[n])));
     assert!(
-        kept.rows.iter().all(|row| row.ends_with(": kernel")),
+        kept.rows
+            .iter()
+            .all(|row| row.ends_with(": kernel, without its launch")),
         "{:?}",
         kept.rows
     );

@@ -110,7 +110,7 @@ fn read(bytes: &[u8]) -> (String, Account) {
 fn calls_have_their_rows() {
     let (rows, account) = read(&recording());
     let expected = "\
-,,n1,41,7,,2,4,,0xabc,0,,AllReduce,1024,fp32,,,4096,,1,recorder,3000,gpu,kernel,5000,RING,SIMPLE,2,,,9,1700000000000001000
+,,n1,41,7,,2,4,,0xabc,0,,AllReduce,1024,fp32,,,4096,,1,recorder,3000,gpu,\"kernel, without its launch\",5000,RING,SIMPLE,2,,,9,1700000000000001000
 ,,n1,41,7,,2,4,,0xabc,0,,Send,10,fp32,,3,40,,1,recorder,,unix,enqueue only,1700000000000001400,RING,SIMPLE,2,,,9,1700000000000001300
 ,,n1,41,7,,2,4,,0xabc,1,,Broadcast,7,fp32,,1,28,,1,recorder,,unix,API call only,1700000000000001700,,,,,,9,1700000000000001700
 ";

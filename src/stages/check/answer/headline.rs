@@ -137,7 +137,7 @@ impl CheckSummary {
                 settings(),
             );
         }
-        let is_compared = self.judged.compared > 0 || self.judged.has_records;
+        let is_compared = self.judged.compared > 0 || !self.judged.records.is_nothing();
         let not = match self.known.calls && !is_compared {
             true => "; its calls were not compared",
             false => "",

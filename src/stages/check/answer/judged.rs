@@ -33,8 +33,43 @@ pub struct JudgedParts {
     pub largest: u64,
     /// A line reports that the job is done.
     pub has_end: bool,
-    /// Other tools' records of calls were compared.
-    pub has_records: bool,
+    /// What other tools' records show.
+    pub records: JudgedRecords,
+}
+
+/// The judged parts of other tools' records of calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct JudgedRecords {
+    /// The ranks with dumps of the flight recorder.
+    pub dumped: u64,
+    /// Those with whole dumps only: a dump that is cut or damaged lacks calls, usually the last ones.
+    pub dumped_whole: u64,
+    /// Records of NCCL Inspector or its profiler: they show the sizes of calls that ended.
+    pub has_sizes: bool,
+}
+
+impl JudgedRecords {
+    /// True where nothing was judged: one rank alone has no other to be compared with.
+    pub fn is_nothing(&self) -> bool {
+        self.dumped_whole < 2 && !self.has_sizes
+    }
+
+    /// `the dumps of 3 of 4 ranks (the other is cut or damaged), the sizes in the records of calls`.
+    fn list_parts(&self) -> impl Iterator<Item = String> {
+        let JudgedRecords {
+            dumped,
+            dumped_whole: whole,
+            has_sizes,
+        } = *self;
+        let dumps = match dumped - whole {
+            0 => format!("the dumps of {whole} ranks"),
+            1 => format!("the dumps of {whole} of {dumped} ranks (the other is cut or damaged)"),
+            _ => format!("the dumps of {whole} of {dumped} ranks (the others are cut or damaged)"),
+        };
+        let dumps = (whole > 1).then_some(dumps);
+        let sizes = has_sizes.then(|| "the sizes in the records of calls".to_owned());
+        dumps.into_iter().chain(sizes)
+    }
 }
 
 impl JudgedParts {
@@ -63,7 +98,7 @@ impl JudgedParts {
             is_part_of_setup: is_largest_only_a_part(found),
             largest: count_largest(found),
             has_end: ends.reports_done(),
-            has_records: false,
+            records: JudgedRecords::default(),
         }
     }
 
@@ -80,9 +115,9 @@ impl JudgedParts {
             is_part_of_setup: _,
             largest: _,
             has_end,
-            has_records,
+            records,
         } = self;
-        *compared == 0 && initialised.is_none() && !has_end && !has_records
+        *compared == 0 && initialised.is_none() && !has_end && records.is_nothing()
     }
 
     /// `8 ranks compared over 12 steps, the initialisation of all 8 ranks, the job's own report of its end`.
@@ -108,9 +143,7 @@ impl JudgedParts {
             }
             parts.push(says);
         }
-        if self.has_records {
-            parts.push("the records of calls".to_owned());
-        }
+        parts.extend(self.records.list_parts());
         // Ranks that ended were initialised.
         if let Some(ranks) = self
             .initialised
@@ -137,7 +170,7 @@ impl JudgedParts {
     /// The verdict on a job without errors and warnings, in a few words.
     pub fn clean_verdict(&self) -> &'static str {
         match self {
-            _ if self.compared > 0 || self.has_records => "no fault found in the calls",
+            _ if self.compared > 0 || !self.records.is_nothing() => "no fault found in the calls",
             _ if self.initialised.is_some() => "no fault found in the initialisation",
             _ if self.has_end => "the job reports its end, and no fault was found",
             _ => "not judged",

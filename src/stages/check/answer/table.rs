@@ -129,7 +129,9 @@ pub(crate) fn describe_compared(checked: &CheckSummary) -> String {
             let parts = checked.judged.list_parts();
             match parts.is_empty() {
                 true => "no calls were compared across ranks".to_owned(),
-                false if checked.judged.has_records => format!("judged: {}", parts.join(", ")),
+                false if !checked.judged.records.is_nothing() => {
+                    format!("judged: {}", parts.join(", "))
+                }
                 false => format!(
                     "no calls were compared across ranks; judged: {}",
                     parts.join(", ")
@@ -143,7 +145,7 @@ pub(crate) fn describe_compared(checked: &CheckSummary) -> String {
     };
     // Where nothing is found, the finding that nothing was judged has it.
     let setting = match checked.known.calls
-        || checked.judged.has_records
+        || !checked.judged.records.is_nothing()
         || !checked.is_wrong()
         || checked.is_empty()
     {

@@ -24,6 +24,7 @@ use crate::error::{Error, Result};
 use crate::formats::flight::{self, DumpEntry, FlightDump};
 use crate::report::{Report, count_phrase};
 use crate::source::Input;
+use crate::stages::check::answer::judged::JudgedRecords;
 use crate::stages::net::net_stage::FirstReportLine;
 use compare::{CompareScope, DumpCallDifference};
 use entry_text::{describe_entry, describe_source_or_why, entry_line};
@@ -50,14 +51,25 @@ impl FlightDumps {
         self.names.iter()
     }
 
-    /// True for dumps of more than one rank with calls of NCCL: only those can be compared.
-    pub(super) fn have_several_ranks(&self) -> bool {
-        let has_calls = |dump: &&FlightDump| {
-            dump.entries.is_empty() || count_foreign(dump) < dump.entries.len()
+    /// Counts the ranks that left dumps with calls of NCCL.
+    pub(super) fn count_dumped_ranks(&self) -> JudgedRecords {
+        let has_calls =
+            |dump: &FlightDump| dump.entries.is_empty() || count_foreign(dump) < dump.entries.len();
+        let ranks = |holds: fn(bool) -> bool| {
+            let dumps = self
+                .read
+                .iter()
+                .filter(|(dump, is_whole)| holds(*is_whole) && has_calls(dump));
+            dumps
+                .filter_map(|(dump, _)| dump.rank)
+                .collect::<BTreeSet<u32>>()
         };
-        let dumps = self.read.iter().map(|(dump, _)| dump).filter(has_calls);
-        let ranks: BTreeSet<u32> = dumps.filter_map(|dump| dump.rank).collect();
-        ranks.len() > 1
+        let (all, cut) = (ranks(|_| true), ranks(|is_whole| !is_whole));
+        JudgedRecords {
+            dumped: all.len() as u64,
+            dumped_whole: (all.len() - cut.len()) as u64,
+            has_sizes: false,
+        }
     }
 
     /// Reads a dump.
@@ -83,7 +95,7 @@ impl FlightDumps {
         if dump.damaged > 0 {
             let records = count_phrase(dump.damaged, "record");
             report.warn_damaged(&format!(
-                "{name}: {records} of calls are damaged and not compared"
+                "{name}: {records} of calls damaged and not compared"
             ));
         }
         self.names.push(name);

@@ -65,12 +65,28 @@ fn find_uncompared_recordings(
     if !judged.is_nothing() {
         return None;
     }
-    let those = number_and_noun(recordings, "recording");
-    let does = lone_process.map_or(String::new(), |does| format!(": {does}"));
-    let says = format!("not judged: {those}, and no calls or stacks of two ranks to compare{does}");
+    let cut = judged.records.dumped - judged.records.dumped_whole;
+    let (says, why, advice) = match judged.records.dumped {
+        all @ 2.. => (
+            format!("not judged: the dumps of {cut} of {all} ranks are cut or damaged"),
+            "a cut dump lacks the last calls of its rank, where a hang is",
+            "copy the whole dumps, or check the log",
+        ),
+        _ => {
+            let those = number_and_noun(recordings, "recording");
+            let does = lone_process.map_or(String::new(), |does| format!(": {does}"));
+            (
+                format!(
+                    "not judged: {those}, and no calls or stacks of two ranks to compare{does}"
+                ),
+                "a fault shows where the calls of several ranks differ",
+                "check the recordings of all ranks together, or with the log",
+            )
+        }
+    };
     Some(Finding {
-        why: "a fault shows where the calls of several ranks differ".to_owned(),
-        advice: "check the recordings of all ranks together, or with the log".to_owned(),
+        why: why.to_owned(),
+        advice: advice.to_owned(),
         ..Finding::of_kind(Kind::NotChecked, Confidence::High, says)
     })
 }

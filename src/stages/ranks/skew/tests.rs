@@ -219,7 +219,10 @@ fn kernels_of_ranks(ahead: i64, whole: i64, quick: i64) -> String {
                 } else {
                     ", some channels only"
                 };
-                (start + rank * ahead, format!("{took},gpu,\"kernel{part}\""))
+                (
+                    start + rank * ahead,
+                    format!("{took},gpu,\"kernel, without its launch{part}\""),
+                )
             }
             false => (own, ",plugin,enqueue only".to_owned()),
         };

@@ -236,7 +236,7 @@ impl KinetoCalls {
 /// Describes how far a call's times and sizes are known.
 fn describe_quality(call: &KinetoCall, passed: &KinetoCallArgs) -> String {
     let times = match call.ran {
-        Some((_, _, 1)) => "kernel on the GPU".to_owned(),
+        Some((_, _, 1)) => "kernel on the GPU, without its launch".to_owned(),
         Some((_, _, n)) => format!("{n} kernels on the GPU, from the first to the last"),
         None => "start is when it was enqueued, no kernel of its own".to_owned(),
     };

@@ -366,7 +366,7 @@ fn older_traces_are_joined_by_their_external_ids() {
         ]
     );
     assert!(
-        rows[0].contains(",unix,kernel on the GPU,1700000000000020000,"),
+        rows[0].contains(",unix,\"kernel on the GPU, without its launch\",1700000000000020000,"),
         "{}",
         rows[0]
     );

@@ -9,6 +9,7 @@ use super::limits::MAX_RANGES_BACK;
 use super::pid_of_global;
 use super::ranges::{LaunchRange, NsysCall, NsysMembers};
 use crate::error::Result;
+use crate::formats::profiler::WHOLE_KERNEL;
 use crate::grammar::kernel;
 use rustc_hash::FxHashMap;
 
@@ -143,7 +144,7 @@ pub(super) fn find_execution(
         })
     };
     let one = match launch.calls.len() {
-        ..=1 => "kernel",
+        ..=1 => WHOLE_KERNEL,
         _ => "kernel of a group",
     };
     match launch.kernels.len() {

@@ -227,7 +227,7 @@ fn an_export_of_2022_is_read() {
     assert_eq!(
         columns(&table, &wanted),
         [
-            "AllReduce 4096  sum 0x5f 0x7f00 5000000300 50 gpu kernel",
+            "AllReduce 4096  sum 0x5f 0x7f00 5000000300 50 gpu kernel, without its launch",
             "Send 4096 1  0x5f 0x7f00 5000000400 50 gpu kernel of a group",
             "Recv 4096 1  0x5f 0x7f00 5000000400 50 gpu kernel of a group",
             "Broadcast 4096 1  0x5f 0x7f00 5000000250  unix enqueue only",
