@@ -201,8 +201,6 @@ impl Provides {
     /// The name of that part.
     pub(super) const PROXY_PART_NAME: &str = "operations of NCCL's proxy thread";
 
-    /// A recorder's calls: such files lie beside a job's logs.
-    pub const RECORDED: Provides = Provides(1 << 10);
     /// Activities of GPUs, and their times: see [`gpu`](super::gpu).
     pub const GPU: Provides = Provides(1 << 11);
 
@@ -236,10 +234,9 @@ impl Provides {
     pub const MACHINE: Provides = Provides(1 << 19);
 
     /// Each part by its name.
-    const PART_NAMES: [(Provides, &str); 19] = [
+    const PART_NAMES: [(Provides, &str); 18] = [
         (Provides::CALLS, "calls"),
         (Provides::TIMED, "times of calls"),
-        (Provides::RECORDED, "records"),
         (Provides::STEPS, "steps"),
         (Provides::STEP_LINES, "step lines"),
         (Provides::MEMBERS, "members of communicators"),

@@ -17,10 +17,7 @@ use memchr::memmem;
 pub(super) const FORMAT: InputFormat = InputFormat {
     name: "mpi",
     what: "an MPI message log",
-    tells: Provides::CALLS
-        .and(Provides::STARTS)
-        .and(Provides::RECORDED)
-        .and(Provides::MPI),
+    tells: Provides::CALLS.and(Provides::STARTS).and(Provides::MPI),
     probe: |head| {
         let is = |line: &[u8]| {
             split_line_start(line).is_some() && memmem::find(line, b"world_rank=").is_some()

@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::formats::open::{self, OpenInput, RecorderKind};
 use crate::report::Report;
 use crate::source::{Input, InputName};
+use crate::stages::check::answer::judged::JudgedRecords;
 
 /// The inputs of a check.
 #[derive(Debug, Default)]
@@ -99,7 +100,8 @@ impl RecorderInputs {
         }
     }
 
-    /// Merges the findings of the recordings with those of the logs. Returns the recordings' names.
+    /// Merges the findings of the recordings with those of the logs. Returns the recordings' names, and what of them
+    /// was judged.
     ///
     /// # Errors
     /// A log cannot be read again.
@@ -109,7 +111,7 @@ impl RecorderInputs {
         findings: &mut Vec<Finding>,
         open: impl Fn(u32) -> Result<Input>,
         report: &Report,
-    ) -> Result<Vec<String>> {
+    ) -> Result<(Vec<String>, JudgedRecords)> {
         let RecorderInputs {
             dumps,
             records,
@@ -120,10 +122,10 @@ impl RecorderInputs {
         let before = dumps.names().chain(records.names());
         let mut names: Vec<String> = before.cloned().collect();
         let number = |inputs: usize| u32::try_from(inputs).unwrap_or(u32::MAX);
-        let shown = dumps.into_finding(number(seen.inputs.len()), report);
+        let (shown, judged) = dumps.into_finding(number(seen.inputs.len()), report);
         let rank = |finding: &Finding| actors::find_rank_in_job(&seen.found, finding);
         dumps::merge_shown_finding(findings, shown, Reason::DumpsShow, rank);
-        records.merge_record_findings(findings, report);
+        let sizes = records.merge_record_findings(findings, report);
         let first_machine = number(seen.inputs.len() + names.len());
         if machine.have_times() {
             evidence::resolve_evidence(findings, open)?;
@@ -144,6 +146,6 @@ impl RecorderInputs {
         let is_answered = findings.iter().any(|f| f.severity == Severity::Error);
         let is_new = |note: &Finding| note.kind != Kind::NotChecked || !is_answered;
         findings.extend(live.notes.into_iter().filter(is_new));
-        Ok(names)
+        Ok((names, JudgedRecords { sizes, ..judged }))
     }
 }

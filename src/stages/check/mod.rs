@@ -201,10 +201,8 @@ pub(crate) fn judge_gathered(
         &seen.inputs,
         now,
     ));
-    let mut records = recorders.dumps.count_dumped_ranks();
-    records.has_sizes = recorders.records.have_several_ranks();
     let lone_process = recorders.live.describe_lone_process();
-    let names = recorders.merge_findings(seen, &mut findings, open, report)?;
+    let (names, records) = recorders.merge_findings(seen, &mut findings, open, report)?;
     let ends = &seen.warnings.ends;
     causes::fold_consequences_by_job(&mut findings, &seen.found, ends.first_messages());
     let CheckGathered {

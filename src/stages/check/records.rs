@@ -148,15 +148,6 @@ impl CollectiveRecords {
         Ok(())
     }
 
-    /// True for records of a communicator's calls by more than one rank, some of which ended: only those can be compared.
-    /// A record of enqueues alone does not show that calls ended.
-    pub(super) fn have_several_ranks(&self) -> bool {
-        let is_compared = |ranks: &RankRecordsByRank| {
-            ranks.len() > 1 && ranks.values().any(|rank| rank.last.is_some())
-        };
-        self.series.values().any(is_compared)
-    }
-
     fn add_call(&mut self, call: RecordedCollective) {
         let member = self.series.entry((call.id, call.op)).or_default();
         let member = member.entry(call.rank).or_default();
@@ -173,23 +164,24 @@ impl CollectiveRecords {
         }
     }
 
-    /// Finds the first call of each communicator to which ranks passed different sizes, and counts the calls with
-    /// records of more than one rank.
-    fn find_size_differences(&self) -> (BTreeMap<CommId, SizeDifference<'_>>, u64) {
-        let mut first: BTreeMap<CommId, SizeDifference<'_>> = BTreeMap::new();
-        let mut all = 0;
+    /// Compares the sizes that ranks passed to each call.
+    fn compare_sizes(&self) -> ComparedSizes<'_> {
+        let mut sizes = ComparedSizes::default();
         for ((id, op), series) in &self.series {
             let (differs, compared) = first_size_difference(op, series);
-            all += compared;
+            sizes.all += compared;
+            if series.values().any(|rank| rank.last.is_some()) {
+                sizes.ended += compared;
+            }
             let Some(differs) = differs else {
                 continue;
             };
-            let known = first.entry(*id).or_insert_with(|| differs.clone());
+            let known = sizes.first.entry(*id).or_insert_with(|| differs.clone());
             if differs.seq < known.seq {
                 *known = differs;
             }
         }
-        (first, all)
+        sizes
     }
 
     /// Describes the calls that ended on a communicator: `13 AllReduce on ranks 0-3`.
@@ -212,19 +204,24 @@ impl CollectiveRecords {
     }
 
     /// Adds the calls that ended and the different sizes to the log's findings about the calls of a communicator;
-    /// other differences become findings of their own.
-    pub(super) fn merge_record_findings(&self, findings: &mut Vec<Finding>, report: &Report) {
+    /// other differences become findings of their own. Returns the number of collectives that were compared.
+    pub(super) fn merge_record_findings(
+        &self,
+        findings: &mut Vec<Finding>,
+        report: &Report,
+    ) -> u64 {
         if self.is_full {
             report.note(&format!(
                 "sizes are compared for the first {} of the recorded calls",
                 self.held
             ));
         }
-        let (mut differing, compared) = self.find_size_differences();
-        if compared > 0 && differing.is_empty() {
+        let sizes = self.compare_sizes();
+        let mut differing = sizes.first;
+        if sizes.all > 0 && differing.is_empty() {
             report.note(&format!(
                 "{} by more than one rank: the sizes agree",
-                number_and_noun(compared, "recorded collective")
+                number_and_noun(sizes.all, "recorded collective")
             ));
         }
         for finding in findings.iter_mut() {
@@ -248,6 +245,7 @@ impl CollectiveRecords {
                 .map(|(id, differs)| differs.size_finding(*id)),
         );
         findings.extend(self.find_open_proxy_ops());
+        sizes.ended
     }
 
     /// Makes a finding on the operations of the proxy thread that did not end.
@@ -291,6 +289,17 @@ fn describe_on_ranks(who: &BTreeSet<u32>) -> String {
         verb_form(who.len(), "rank", "ranks"),
         rank_ranges(who)
     )
+}
+
+/// What the sizes that ranks passed to the same calls show.
+#[derive(Debug, Default)]
+struct ComparedSizes<'r> {
+    /// The first call of each communicator with different sizes.
+    first: BTreeMap<CommId, SizeDifference<'r>>,
+    /// The calls with sizes of more than one rank.
+    all: u64,
+    /// Those of operations with calls that ended: records of enqueues alone do not show that.
+    ended: u64,
 }
 
 /// The first call to which ranks passed different sizes.

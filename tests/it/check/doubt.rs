@@ -236,3 +236,45 @@ fn a_timeout_that_another_line_quotes_is_told_of_once() {
         assert!(behind.count() <= 1, "{job}: {says:?}");
     }
 }
+
+/// Ranks of which the log has no calls are not among those that were compared; a process may have several ranks.
+#[test]
+fn only_ranks_with_calls_count_as_compared() {
+    let ranks = procs(4);
+    let log = |ranks: &[Proc], callers: &[Proc]| {
+        let mut log: Vec<String> = (0..).zip(ranks).map(|(r, p)| p.init(r, 0xe1)).collect();
+        for count in 1..9 {
+            let number = format!("opCount {:x}", count - 1);
+            let call = |p: &Proc| p.call("AllReduce", count, 7).replace("opCount 2c", &number);
+            log.extend(callers.iter().map(call));
+        }
+        log.extend((0..).zip(ranks).map(|(rank, p)| {
+            let made = p.init(rank, 0xe1);
+            let (line, _) = made.split_once(" commId").unwrap();
+            line.replace("ncclCommInitRank ", "") + " - Destroy COMPLETE"
+        }));
+        log.join("\n") + "\n"
+    };
+    let answer = |log: String| {
+        let out = feed("nccl-check", &["--format", "text"], log).ends(0);
+        out.lines()[0].clone()
+    };
+    let clean = "no fault found in what this log shows: ";
+    assert_eq!(
+        answer(log(&ranks, &ranks)),
+        format!("{clean}4 ranks compared, all ended")
+    );
+    assert_eq!(
+        answer(log(&ranks, &ranks[1..])),
+        format!("{clean}3 of 4 ranks compared, all of these ended")
+    );
+    let mut one = ranks;
+    for (rank, process) in (0..).zip(&mut one) {
+        process.pid = 7000;
+        process.comm += 0x100_0000 * rank;
+    }
+    assert_eq!(
+        answer(log(&one, &one)),
+        format!("{clean}4 ranks compared, all ended")
+    );
+}

@@ -69,17 +69,25 @@ fn hung_jobs_are_told_with_the_source_line() {
     }
 }
 
+/// Unpacks a hung job's dump.
+fn unpack_dump(job: &str, rank: u32) -> Vec<u8> {
+    let hung = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/hung");
+    let packed = File::open(hung.join(job).join(format!("nccl_trace_rank_{rank}.gz")));
+    let mut dump = Vec::new();
+    GzDecoder::new(packed.unwrap())
+        .read_to_end(&mut dump)
+        .unwrap();
+    dump
+}
+
 /// A dump that is cut lacks its last calls, where a hang is: where all are cut nothing was judged.
 #[test]
 fn cut_dumps_are_not_judged() {
-    let hung = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/hung/ddp-stall");
     let folder = tempfile::tempdir().unwrap();
     let answer = |cut: u32| {
         for rank in 0..4 {
             let name = format!("nccl_trace_rank_{rank}");
-            let packed = File::open(hung.join(format!("{name}.gz"))).unwrap();
-            let mut dump = Vec::new();
-            GzDecoder::new(packed).read_to_end(&mut dump).unwrap();
+            let mut dump = unpack_dump("ddp-stall", rank);
             if rank < cut {
                 dump.truncate(dump.len() / 2);
             }

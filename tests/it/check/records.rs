@@ -68,6 +68,41 @@ fn equal_records_are_no_finding_and_another_size_is_one() {
     );
 }
 
+/// Records of several ranks that have no call in common show nothing.
+#[test]
+fn records_without_a_common_call_are_not_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = records(&captured("fsdp-inspector"));
+    let names: Vec<String> = (0..2)
+        .map(|rank| {
+            let mut text = String::new();
+            let packed = std::fs::File::open(&paths[rank]).unwrap();
+            MultiGzDecoder::new(packed)
+                .read_to_string(&mut text)
+                .unwrap();
+            let is_own = |line: &&str| {
+                let number = line.split("\"coll_sn\":").nth(1);
+                let number = number.and_then(|from| from.split(',').next()?.parse::<usize>().ok());
+                number.is_none_or(|number| number % 2 == rank)
+            };
+            let kept: Vec<&str> = text.lines().filter(is_own).collect();
+            assert!(kept.len() > 20 && kept.len() < text.lines().count());
+            let path = folder.path().join(format!("{rank}.log"));
+            std::fs::write(&path, kept.join("\n") + "\n").unwrap();
+            path.display().to_string()
+        })
+        .collect();
+    let answer = run(
+        "nccl-check",
+        &[&names[..], &["--format=text".to_owned()]].concat(),
+    )
+    .ends(3);
+    assert_eq!(
+        answer.lines()[0],
+        "not judged: 2 recordings, and no calls or stacks of two ranks to compare"
+    );
+}
+
 #[test]
 fn records_of_a_pipe_are_read_as_those_of_a_file() {
     for path in records(&captured("fsdp-inspector")) {

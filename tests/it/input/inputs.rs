@@ -651,3 +651,31 @@ fn few_open_files_change_no_answer() {
         assert_eq!(few.stderr, any.stderr, "{program}");
     }
 }
+
+/// A table that a program cannot read lies in many jobs' folders; named, it is refused.
+#[test]
+fn in_a_folder_tables_without_what_is_needed_are_passed_over() {
+    let work = Work::new();
+    work.file("job/nccl.log", job(2, 3, 1));
+    work.file(
+        "job/truth.csv",
+        "rank,op_count,start_ns,bytes,event\n0,1,2,3,4\n",
+    );
+    for program in READERS {
+        let alone = run_in(work.dir(), program, &["job/nccl.log"]).ends(0);
+        let out = run_in(work.dir(), program, &["job"]).ends(0);
+        assert_eq!(out.text(), alone.text(), "{program}");
+        out.says(&["job/truth.csv (a table without calls)", "skipped"]);
+    }
+    run_in(work.dir(), "nccl-ops", &["job/truth.csv"])
+        .ends(2)
+        .says(&["column \"op\" is missing"]);
+    let calls = run_in(work.dir(), "nccl-comms", &["job/nccl.log"]).stdout;
+    work.file("job/truth.csv", calls);
+    run_in(work.dir(), "nccl-check", &["job"])
+        .ends(0)
+        .says(&["job/truth.csv (a call table)", "skipped"]);
+    run_in(work.dir(), "nccl-check", &["job/truth.csv"])
+        .ends(2)
+        .says(&["is a call table: it has no log lines"]);
+}

@@ -1,6 +1,7 @@
 //! A signal ends a pipe, not the program: what was read is written.
 
 use crate::support::{READERS, bins, gzip, run};
+use rustix::fs::{Mode, OFlags};
 use std::io::{Read, Seek, Write};
 use std::process::{Command, Stdio};
 
@@ -58,4 +59,30 @@ fn a_signal_ends_a_pipe_of_packed_data_too() {
     assert_eq!(code, Some(130), "{said}");
     assert!(said.contains("the gzip data ends too early"), "{said}");
     assert!(written.starts_with(b"op,bucket,"));
+}
+
+/// Where the file system has files without names, a killed program leaves none.
+#[test]
+fn a_killed_program_leaves_no_file_beside_its_output() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = OFlags::TMPFILE | OFlags::WRONLY;
+    if rustix::fs::open(folder.path(), flags, Mode::RUSR | Mode::WUSR).is_err() {
+        eprintln!("skipped: this file system has only files with names");
+        return;
+    }
+    let list = || std::fs::read_dir(folder.path()).unwrap().count();
+    let mut child = Command::new(bins().join("nccl-hist"))
+        .arg("-o")
+        .arg(folder.path().join("hist.csv"))
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It has read the first lines, and waits: its output is open.
+    let log = run("nccl-synth", &["--size", "600K", "--seed", "5"]).stdout;
+    let mut pipe = child.stdin.take().unwrap();
+    pipe.write_all(&log).unwrap();
+    assert_eq!(list(), 0);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(list(), 0);
 }

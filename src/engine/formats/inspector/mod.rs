@@ -35,7 +35,6 @@ pub(super) const FORMAT: InputFormat = InputFormat {
     name: "inspector",
     what: "an NCCL Inspector dump",
     tells: Provides::CALLS
-        .and(Provides::RECORDED)
         .and(Provides::STARTS)
         .and(Provides::DURATIONS)
         .and(Provides::ALGORITHMS),

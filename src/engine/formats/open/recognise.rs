@@ -4,7 +4,7 @@ use super::OpenInput;
 use crate::error::{Error, Result};
 use crate::formats::{
     FormatReader, InputFormat, InputHead, Provides, RecognisedFormat, binary, cuda, inspector,
-    nsys, profiler, recognise_format, snoopie,
+    nsys, profiler, recognise_format, rows, snoopie,
 };
 use crate::log;
 use crate::log::mend::blocks::BLOCK_REJOINER;
@@ -97,6 +97,13 @@ pub(super) fn recognise_input<V>(
             found.format = &log::PLAIN_TEXT_FORMAT;
         }
     }
+    if origin.is_listed()
+        && found.format.name == rows::CSV.name
+        && !rows::has_needed_columns(&input.read_head()?.bytes)
+    {
+        let (name, what) = (input.name(), "a table without calls");
+        return Err(Error::NoCalls { name, what });
+    }
     check_wanted(origin, found, needs)?;
     if found.format.name == nsys::FORMAT.name
         && needs != Provides::NOTHING
@@ -169,7 +176,8 @@ fn is_beside_logs(found: RecognisedFormat, needs: Provides) -> bool {
             let is_wanted = own.iter().any(|part| needs.has(*part));
             !is_wanted && needs != Provides::NOTHING
         }
-        _ => tells.has(Provides::RECORDED) && !tells.has(needs),
+        FormatReader::Log => false,
+        FormatReader::Records(_) | FormatReader::None => !tells.has(needs),
     }
 }
 

@@ -54,6 +54,12 @@ fn is_header(line: &[u8]) -> bool {
     names.iter().filter(is_column).count() * 2 > names.len()
 }
 
+/// Returns true if a table that begins with these bytes has the columns of calls.
+pub(super) fn has_needed_columns(head: &[u8]) -> bool {
+    let line = head.split(|&b| b == b'\n').next().unwrap_or_default();
+    CsvCallTable::read_header(line, "").is_ok()
+}
+
 fn unquote(name: &[u8]) -> &[u8] {
     name.strip_prefix(b"\"")
         .and_then(|n| n.strip_suffix(b"\""))

@@ -150,7 +150,7 @@ impl CheckSummary {
             return (says, Some(stop));
         }
         // Ranks at different calls are normal while a job runs.
-        if self.unjudged.iter().any(|of| of.is_of_last_calls) {
+        if !self.judged.have_all_ended && self.unjudged.iter().any(|of| of.is_of_last_calls) {
             let later = "if the job writes nothing more, nccl-watch names the rank that the others wait for";
             return (says, Some(later.to_owned()));
         }

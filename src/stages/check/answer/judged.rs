@@ -1,21 +1,21 @@
 //! The parts of a job that were judged: it is called well only in the parts that were.
 
 use crate::stages::check::log::job_ends::JobEnds;
-use crate::stages::check::streams::compare::StreamComparison;
+use crate::stages::check::streams::compare::{CommMember, StreamComparison};
 use crate::stages::check::streams::unjudged_reason::UnjudgedReason;
-use crate::stages::check::wording::number_and_noun;
+use crate::stages::check::wording::{number_and_noun, verb_form};
 use crate::stages::communicators::{
-    CommunicatorSide, CommunicatorsSummary, MergedCommunicator, Named,
+    CommunicatorSide, CommunicatorsSummary, JobGpu, MergedCommunicator, Named, gpu_of_side,
 };
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The parts of a job that were judged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct JudgedParts {
     /// The communicators with compared calls of their members.
     pub compared: u64,
-    /// The processes with these members.
+    /// The ranks that made them: a process may have several GPUs.
     pub ranks: u64,
     /// The ranks of the largest communicator.
     pub job_ranks: u64,
@@ -40,34 +40,37 @@ pub struct JudgedParts {
 /// The judged parts of other tools' records of calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct JudgedRecords {
-    /// The ranks with dumps of the flight recorder.
-    pub dumped: u64,
-    /// Those with whole dumps only: a dump that is cut or damaged lacks calls, usually the last ones.
-    pub dumped_whole: u64,
-    /// Records of NCCL Inspector or its profiler: they show the sizes of calls that ended.
-    pub has_sizes: bool,
+    /// The ranks that the process groups in the flight recorder's dumps have.
+    pub job_ranks: usize,
+    /// The ranks with dumps.
+    pub dumped: usize,
+    /// Those of them with a dump that is cut or damaged: it lacks calls, usually the last ones.
+    pub cut: usize,
+    /// The ranks with whole dumps and calls that were compared with another rank's.
+    pub compared: usize,
+    /// The collectives with sizes in the records of several ranks, by NCCL Inspector or a profiler.
+    pub sizes: u64,
 }
 
 impl JudgedRecords {
     /// True where nothing was judged: one rank alone has no other to be compared with.
     pub fn is_nothing(&self) -> bool {
-        self.dumped_whole < 2 && !self.has_sizes
+        self.compared == 0 && self.sizes == 0
     }
 
-    /// `the dumps of 3 of 4 ranks (the other is cut or damaged), the sizes in the records of calls`.
+    /// `the dumps of 3 of 4 ranks (1 is cut or damaged), the sizes of 12 recorded collectives`.
     fn list_parts(&self) -> impl Iterator<Item = String> {
-        let JudgedRecords {
-            dumped,
-            dumped_whole: whole,
-            has_sizes,
-        } = *self;
-        let dumps = match dumped - whole {
-            0 => format!("the dumps of {whole} ranks"),
-            1 => format!("the dumps of {whole} of {dumped} ranks (the other is cut or damaged)"),
-            _ => format!("the dumps of {whole} of {dumped} ranks (the others are cut or damaged)"),
+        let JudgedRecords { cut, compared, .. } = *self;
+        let mut dumps = match self.job_ranks {
+            all if all > compared => format!("the dumps of {compared} of {all} ranks"),
+            _ => format!("the dumps of {compared} ranks"),
         };
-        let dumps = (whole > 1).then_some(dumps);
-        let sizes = has_sizes.then(|| "the sizes in the records of calls".to_owned());
+        if cut > 0 {
+            dumps += &format!(" ({cut} {} cut or damaged)", verb_form(cut, "is", "are"));
+        }
+        let dumps = (compared > 0).then_some(dumps);
+        let collectives = number_and_noun(self.sizes, "recorded collective");
+        let sizes = (self.sizes > 0).then(|| format!("the sizes of {collectives}"));
         dumps.into_iter().chain(sizes)
     }
 }
@@ -80,14 +83,16 @@ impl JudgedParts {
         ends: &JobEnds,
         jobs: usize,
     ) -> JudgedParts {
-        let communicators = list_compared(compared);
-        let processes = processes_of_communicators(&communicators, found);
+        let communicators = list_compared(compared, found);
+        let sides = communicators.values().flatten();
+        let gpus: BTreeSet<JobGpu> = sides.map(|&at| gpu_of_side(&found.sides[at])).collect();
+        let processes: BTreeSet<u32> = gpus.iter().map(|(process, _)| *process).collect();
         let of_them = |side: &&CommunicatorSide| processes.contains(&side.process);
         let mut states = found.sides.iter().filter(of_them).map(|side| side.state);
         let largest = found.communicators.iter().filter_map(|c| c.nranks).max();
         JudgedParts {
             compared: communicators.len() as u64,
-            ranks: processes.len() as u64,
+            ranks: gpus.len() as u64,
             job_ranks: largest.map_or(0, u64::from),
             jobs: jobs as u64,
             steps: found.steps,
@@ -203,30 +208,27 @@ impl UnjudgedComms {
     }
 }
 
-/// The communicators with compared calls.
-fn list_compared(compared: &StreamComparison) -> BTreeSet<usize> {
-    let of = |in_part: bool| {
-        let unjudged = compared.unjudged.iter();
-        let those = unjudged.filter(move |(why, _)| why.is_of_last_calls() == in_part);
-        those.flat_map(|(_, those)| those.iter().copied())
-    };
-    let judged = compared.judged.iter().map(|(at, _)| *at);
-    let unjudged: BTreeSet<usize> = of(false).collect();
-    judged
-        .filter(|at| !unjudged.contains(at))
-        .chain(of(true))
-        .collect()
-}
-
-/// The processes of some communicators' members.
-fn processes_of_communicators(
-    communicators: &BTreeSet<usize>,
+/// The communicators with compared calls, each with its sides of processes that log their calls.
+fn list_compared(
+    compared: &StreamComparison,
     found: &CommunicatorsSummary,
-) -> BTreeSet<u32> {
-    let sides = communicators
-        .iter()
-        .flat_map(|&at| &found.communicators[at].sides);
-    sides.map(|&side| found.sides[side].process).collect()
+) -> BTreeMap<usize, Vec<usize>> {
+    let unjudged = compared.unjudged.iter();
+    let unjudged = unjudged.filter(|(why, _)| !why.is_of_last_calls());
+    let unjudged: BTreeSet<usize> = unjudged.flat_map(|(_, those)| those).copied().collect();
+    let process = |member: &CommMember| found.sides[member.side].process;
+    let members = compared.judged.iter().flat_map(|(_, members)| members);
+    let callers = members.filter(|member| member.caller.is_some());
+    let loud: BTreeSet<u32> = callers.map(process).collect();
+    let judged = compared.judged.iter();
+    let judged = judged.filter(|(at, _)| !unjudged.contains(at));
+    let sides = judged.map(|(at, members)| {
+        let members = members
+            .iter()
+            .filter(|member| loud.contains(&process(member)));
+        (*at, members.map(|member| member.side).collect::<Vec<_>>())
+    });
+    sides.filter(|(_, sides)| sides.len() > 1).collect()
 }
 
 /// How far the initialisation of a communicator came, by the lines of its ranks.

@@ -1,6 +1,7 @@
 //! The dumps of one job by rank, and their calls by process group.
 
 use crate::formats::flight::{DumpEntry, FlightCallState, FlightDump, FlightGroup, FlightOp};
+use crate::stages::check::answer::judged::JudgedRecords;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -119,6 +120,32 @@ impl DumpedJob {
         groups
             .flat_map(|group| group.ranks.iter().copied())
             .collect()
+    }
+
+    /// Counts the ranks with calls that were compared with another rank's of the same group.
+    pub(super) fn count_judged_ranks(&self, groups: &[GroupDumpCalls<'_>]) -> JudgedRecords {
+        let mut compared: BTreeSet<u32> = BTreeSet::new();
+        for grouped in groups {
+            let callers: BTreeSet<u32> = grouped
+                .members
+                .keys()
+                .chain(grouped.messages.keys())
+                .copied()
+                .filter(|rank| self.ranks[rank].is_whole)
+                .collect();
+            if callers.len() > 1 {
+                compared.extend(callers);
+            }
+        }
+        let mut all = self.ranks_in_groups();
+        all.extend(self.ranks.keys());
+        JudgedRecords {
+            job_ranks: all.len(),
+            dumped: self.ranks.len(),
+            cut: self.ranks.values().filter(|left| !left.is_whole).count(),
+            compared: compared.len(),
+            sizes: 0,
+        }
     }
 
     /// Groups the calls by the group's name and members: a new group may have the name of one that was destroyed.

@@ -51,27 +51,6 @@ impl FlightDumps {
         self.names.iter()
     }
 
-    /// Counts the ranks that left dumps with calls of NCCL.
-    pub(super) fn count_dumped_ranks(&self) -> JudgedRecords {
-        let has_calls =
-            |dump: &FlightDump| dump.entries.is_empty() || count_foreign(dump) < dump.entries.len();
-        let ranks = |holds: fn(bool) -> bool| {
-            let dumps = self
-                .read
-                .iter()
-                .filter(|(dump, is_whole)| holds(*is_whole) && has_calls(dump));
-            dumps
-                .filter_map(|(dump, _)| dump.rank)
-                .collect::<BTreeSet<u32>>()
-        };
-        let (all, cut) = (ranks(|_| true), ranks(|is_whole| !is_whole));
-        JudgedRecords {
-            dumped: all.len() as u64,
-            dumped_whole: (all.len() - cut.len()) as u64,
-            has_sizes: false,
-        }
-    }
-
     /// Reads a dump.
     ///
     /// # Errors
@@ -104,8 +83,13 @@ impl FlightDumps {
         Ok(())
     }
 
-    /// Finds the one cause that the dumps show; their inputs' numbers begin with `first`.
-    pub(super) fn into_finding(self, first: u32, report: &Report) -> Option<ShownFinding> {
+    /// Finds the one cause that the dumps show, and counts the ranks that were judged; their inputs' numbers begin with
+    /// `first`.
+    pub(super) fn into_finding(
+        self,
+        first: u32,
+        report: &Report,
+    ) -> (Option<ShownFinding>, JudgedRecords) {
         let foreign: usize = self.read.iter().map(|(dump, _)| count_foreign(dump)).sum();
         if foreign > 0 {
             let calls = count_phrase(foreign as u64, "call");
@@ -126,7 +110,7 @@ impl FlightDumps {
             groups: &groups,
             is_refused: self.is_refused,
         };
-        judge.find_cause()
+        (judge.find_cause(), job.count_judged_ranks(&groups))
     }
 }
 

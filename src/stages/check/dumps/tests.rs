@@ -51,8 +51,19 @@ fn shown(ranks: &[(u32, Vec<Call<'_>>)]) -> Option<(&'static str, Option<u32>, S
         dumps.read.push((dump(*rank, 4, calls), true));
     }
     let report = Report::new("nccl-check", false, false);
-    let ShownFinding { finding, .. } = dumps.into_finding(0, &report)?;
+    let ShownFinding { finding, .. } = dumps.into_finding(0, &report).0?;
     Some((finding.kind.id(), finding.about.rank, finding.says))
+}
+
+/// What is judged of the dumps of a job's ranks; the second part is false for a dump that is cut.
+fn judged(dumps: Vec<(FlightDump, bool)>) -> JudgedRecords {
+    let dumps = FlightDumps {
+        read: dumps,
+        ..FlightDumps::default()
+    };
+    dumps
+        .into_finding(0, &Report::new("nccl-check", false, false))
+        .1
 }
 
 /// Four ranks that make three steps, the last of them open; `change` changes one rank's calls.
@@ -99,7 +110,7 @@ fn calls_that_all_wait_in_are_named_and_not_judged() {
         ..FlightDumps::default()
     };
     let report = Report::new("nccl-check", false, false);
-    let found = dumps.into_finding(0, &report).unwrap().finding;
+    let found = dumps.into_finding(0, &report).0.unwrap().finding;
     assert!(found.says.contains("3 of 4 ranks"), "{}", found.says);
     let at = FirstReportLine {
         input: 1,
@@ -113,6 +124,28 @@ fn calls_that_all_wait_in_are_named_and_not_judged() {
     };
     let all: Vec<_> = job(9, |_| {}).into_iter().map(ended).collect();
     assert_eq!(shown(&all), None);
+}
+
+#[test]
+fn only_ranks_whose_calls_were_compared_are_judged() {
+    let of = |rank, group| dump(rank, 4, &[(group, "all_reduce/400", 10, true)]);
+    let counts = |dumps| {
+        let judged = judged(dumps);
+        (judged.job_ranks, judged.dumped, judged.cut, judged.compared)
+    };
+    let two = vec![(of(0, "0"), true), (of(1, "0"), true)];
+    assert_eq!(counts(two), (4, 2, 0, 2));
+    // Pairs of which the log has one rank each.
+    let apart = vec![(of(0, "pair"), true), (of(2, "pair"), true)];
+    assert_eq!(counts(apart), (4, 2, 0, 0));
+    let empty = vec![(dump(0, 4, &[]), true), (dump(1, 4, &[]), true)];
+    assert_eq!(counts(empty), (4, 2, 0, 0));
+    let cut = vec![(of(0, "0"), false), (of(1, "0"), true), (of(2, "0"), true)];
+    assert_eq!(counts(cut), (4, 3, 1, 2));
+    // The later dump of a rank counts.
+    let later = dump(0, 4, &[("0", "all_reduce/400", 10, true); 2]);
+    let twice = vec![(of(0, "0"), false), (later, true), (of(1, "0"), true)];
+    assert_eq!(counts(twice), (4, 2, 0, 2));
 }
 
 #[test]
@@ -145,7 +178,7 @@ fn dumps_that_list_no_groups_are_compared_by_who_calls_in_them() {
         dumps.read.push((dump, true));
     }
     let report = Report::new("nccl-check", false, false);
-    let found = dumps.into_finding(0, &report).map(|of| of.finding);
+    let found = dumps.into_finding(0, &report).0.map(|of| of.finding);
     let found = found.map(|of| (of.kind.id(), of.about.rank, of.says));
     assert!(whole.is_some());
     assert_eq!(found, whole);
@@ -272,6 +305,7 @@ fn a_recorder_that_forgot_the_first_calls_is_compared_from_what_it_has() {
     dumps.read.push((cut, true));
     let shown = dumps
         .into_finding(0, &Report::new("nccl-check", false, false))
+        .0
         .unwrap();
     assert_eq!(shown.finding.kind.id(), "rank_behind");
     assert_eq!(shown.finding.about.rank, Some(0));
@@ -284,7 +318,9 @@ fn a_dump_that_is_cut_accuses_nobody_of_what_it_may_have_lost() {
         dumps.names.push(rank.to_string());
         dumps.read.push((dump(rank, 4, &calls), rank != 0));
     }
-    let shown = dumps.into_finding(0, &Report::new("nccl-check", false, false));
+    let shown = dumps
+        .into_finding(0, &Report::new("nccl-check", false, false))
+        .0;
     assert_eq!(shown.unwrap().finding.kind.id(), "not_checked");
 }
 
@@ -307,6 +343,7 @@ fn numbers_as_large_as_can_be_end_in_time() {
     };
     let shown = dumps
         .into_finding(0, &Report::new("nccl-check", false, false))
+        .0
         .unwrap();
     assert_eq!(shown.finding.kind.id(), "dead_process");
 }
@@ -349,7 +386,7 @@ fn a_call_that_all_made_and_the_watchdog_gave_up_is_an_error() {
         dumps.read.push((dump, true));
     }
     let report = Report::new("nccl-check", false, false);
-    let shown = dumps.into_finding(0, &report).unwrap();
+    let shown = dumps.into_finding(0, &report).0.unwrap();
     assert_eq!(shown.finding.kind.id(), "watchdog_timeout");
     assert!(shown.clause.contains("all 4 ranks"), "{}", shown.clause);
 }

@@ -1,7 +1,7 @@
 //! Where nothing of a job could be judged: then no finding means nothing.
 
 use crate::report::account::Account;
-use crate::stages::check::answer::judged::{InitProgress, JudgedParts};
+use crate::stages::check::answer::judged::{InitProgress, JudgedParts, JudgedRecords};
 use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
 use crate::stages::check::questions::benchmarks::describe_tables;
 use crate::stages::check::streams::compare::StreamComparison;
@@ -65,9 +65,12 @@ fn find_uncompared_recordings(
     if !judged.is_nothing() {
         return None;
     }
-    let cut = judged.records.dumped - judged.records.dumped_whole;
-    let (says, why, advice) = match judged.records.dumped {
-        all @ 2.. => (
+    let (says, why, advice) = match judged.records {
+        JudgedRecords {
+            dumped: all @ 2..,
+            cut: cut @ 1..,
+            ..
+        } => (
             format!("not judged: the dumps of {cut} of {all} ranks are cut or damaged"),
             "a cut dump lacks the last calls of its rank, where a hang is",
             "copy the whole dumps, or check the log",
