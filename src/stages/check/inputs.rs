@@ -125,7 +125,7 @@ impl RecorderInputs {
         let (shown, judged) = dumps.into_finding(number(seen.inputs.len()), report);
         let rank = |finding: &Finding| actors::find_rank_in_job(&seen.found, finding);
         dumps::merge_shown_finding(findings, shown, Reason::DumpsShow, rank);
-        let sizes = records.merge_record_findings(findings, report);
+        let sized = records.merge_record_findings(findings, report);
         let first_machine = number(seen.inputs.len() + names.len());
         if machine.have_times() {
             evidence::resolve_evidence(findings, open)?;
@@ -146,6 +146,11 @@ impl RecorderInputs {
         let is_answered = findings.iter().any(|f| f.severity == Severity::Error);
         let is_new = |note: &Finding| note.kind != Kind::NotChecked || !is_answered;
         findings.extend(live.notes.into_iter().filter(is_new));
-        Ok((names, JudgedRecords { sizes, ..judged }))
+        let judged = JudgedRecords {
+            sizes: sized.sizes,
+            enqueued: sized.enqueued,
+            ..judged
+        };
+        Ok((names, judged))
     }
 }

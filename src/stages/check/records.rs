@@ -19,6 +19,7 @@ use crate::members::comm_id::CommId;
 use crate::members::duplicate_inputs::DuplicateInputs;
 use crate::output::table::Row;
 use crate::report::Report;
+use crate::stages::check::answer::judged::JudgedRecords;
 use crate::stages::check::limits::{MAX_OPEN_PROXY_OPS, MAX_PARTS_LISTED, MAX_SIZES_HELD};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,6 +31,8 @@ pub(super) struct CollectiveRecords {
     names: Vec<String>,
     /// Calls by communicator, as Inspector prints its id, and operation.
     series: BTreeMap<(CommId, Box<[u8]>), RankRecordsByRank>,
+    /// How many ranks each communicator has, as far as records have it.
+    members: BTreeMap<CommId, u32>,
     /// Operations of the proxy thread that did not end.
     open: Vec<ProxyOp>,
     /// The number of sizes that are held.
@@ -55,6 +58,7 @@ struct RankRecords {
 struct RecordedCollective {
     id: CommId,
     rank: u32,
+    nranks: Option<u32>,
     op: Box<[u8]>,
     seq: u64,
     bytes: Option<u128>,
@@ -85,6 +89,7 @@ impl RowVisitor for RecordsPartial {
             self.calls.push(RecordedCollective {
                 id: id.as_inspector_prints(),
                 rank,
+                nranks: row.nranks,
                 op: row.op.into(),
                 seq,
                 bytes: row.bytes(),
@@ -149,6 +154,9 @@ impl CollectiveRecords {
     }
 
     fn add_call(&mut self, call: RecordedCollective) {
+        if let Some(nranks) = call.nranks {
+            self.members.insert(call.id, nranks);
+        }
         let member = self.series.entry((call.id, call.op)).or_default();
         let member = member.entry(call.rank).or_default();
         if call.is_ended {
@@ -204,12 +212,12 @@ impl CollectiveRecords {
     }
 
     /// Adds the calls that ended and the different sizes to the log's findings about the calls of a communicator;
-    /// other differences become findings of their own. Returns the number of collectives that were compared.
+    /// other differences become findings of their own. Returns how many collectives were compared.
     pub(super) fn merge_record_findings(
         &self,
         findings: &mut Vec<Finding>,
         report: &Report,
-    ) -> u64 {
+    ) -> JudgedRecords {
         if self.is_full {
             report.note(&format!(
                 "sizes are compared for the first {} of the recorded calls",
@@ -242,10 +250,14 @@ impl CollectiveRecords {
         findings.extend(
             differing
                 .iter()
-                .map(|(id, differs)| differs.size_finding(*id)),
+                .map(|(id, differs)| differs.size_finding(*id, self.members.get(id))),
         );
         findings.extend(self.find_open_proxy_ops());
-        sizes.ended
+        JudgedRecords {
+            sizes: sizes.ended,
+            enqueued: sizes.all - sizes.ended,
+            ..JudgedRecords::default()
+        }
     }
 
     /// Makes a finding on the operations of the proxy thread that did not end.
@@ -351,8 +363,9 @@ impl SizeDifference<'_> {
         )
     }
 
-    fn size_finding(&self, id: CommId) -> Finding {
-        let all: usize = self.by.values().map(BTreeSet::len).sum();
+    fn size_finding(&self, id: CommId, members: Option<&u32>) -> Finding {
+        let known: usize = self.by.values().map(BTreeSet::len).sum();
+        let all = members.map_or(known, |&all| known.max(all as usize));
         // The only rank outside of the majority.
         let most = self.by.values().find(|who| 2 * who.len() > all);
         let odd = most.and_then(|most| {
@@ -397,6 +410,7 @@ mod tests {
             records.add_call(RecordedCollective {
                 id: CommId::from_printed(0x00e6_2ded_aa97_644a),
                 rank,
+                nranks: None,
                 op: b"AllReduce"[..].into(),
                 seq,
                 bytes: Some(bytes),

@@ -392,7 +392,7 @@ mod tests {
     #[test]
     fn what_is_lacking_is_named() {
         let error = |needs| {
-            let csv = &crate::formats::rows::CSV;
+            let csv = &rows::CSV;
             let part = csv.tells.first_missing(needs)?;
             Some(missing_part_error("calls.csv", csv, part).to_string())
         };

@@ -15,6 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct JudgedParts {
     /// The communicators with compared calls of their members.
     pub compared: u64,
+    /// The communicators with calls that were not compared.
+    pub uncompared: u64,
     /// The ranks that made them: a process may have several GPUs.
     pub ranks: u64,
     /// The ranks of the largest communicator.
@@ -50,6 +52,8 @@ pub struct JudgedRecords {
     pub compared: usize,
     /// The collectives with sizes in the records of several ranks, by NCCL Inspector or a profiler.
     pub sizes: u64,
+    /// Those that no record shows the end of.
+    pub enqueued: u64,
 }
 
 impl JudgedRecords {
@@ -83,7 +87,8 @@ impl JudgedParts {
         ends: &JobEnds,
         jobs: usize,
     ) -> JudgedParts {
-        let communicators = list_compared(compared, found);
+        let uncompared = list_uncompared(compared);
+        let communicators = list_compared(compared, &uncompared, found);
         let sides = communicators.values().flatten();
         let gpus: BTreeSet<JobGpu> = sides.map(|&at| gpu_of_side(&found.sides[at])).collect();
         let processes: BTreeSet<u32> = gpus.iter().map(|(process, _)| *process).collect();
@@ -92,6 +97,7 @@ impl JudgedParts {
         let largest = found.communicators.iter().filter_map(|c| c.nranks).max();
         JudgedParts {
             compared: communicators.len() as u64,
+            uncompared: uncompared.len() as u64,
             ranks: gpus.len() as u64,
             job_ranks: largest.map_or(0, u64::from),
             jobs: jobs as u64,
@@ -111,6 +117,7 @@ impl JudgedParts {
     pub fn is_nothing(&self) -> bool {
         let JudgedParts {
             compared,
+            uncompared: _,
             ranks: _,
             job_ranks: _,
             jobs: _,
@@ -138,6 +145,10 @@ impl JudgedParts {
             };
             if self.jobs < 2 && self.steps > 0 {
                 says += &format!(" over {}", number_and_noun(self.steps, "step"));
+            }
+            if self.jobs < 2 && self.uncompared > 0 {
+                let all = self.compared + self.uncompared;
+                says += &format!(" in {} of {all} communicators", self.compared);
             }
             if self.have_all_ended {
                 says += if is_part {
@@ -208,20 +219,25 @@ impl UnjudgedComms {
     }
 }
 
+/// The communicators with calls that were not compared, also in part.
+fn list_uncompared(compared: &StreamComparison) -> BTreeSet<usize> {
+    let unjudged = compared.unjudged.iter();
+    let unjudged = unjudged.filter(|(why, _)| !why.is_of_last_calls());
+    unjudged.flat_map(|(_, those)| those).copied().collect()
+}
+
 /// The communicators with compared calls, each with its sides of processes that log their calls.
 fn list_compared(
     compared: &StreamComparison,
+    uncompared: &BTreeSet<usize>,
     found: &CommunicatorsSummary,
 ) -> BTreeMap<usize, Vec<usize>> {
-    let unjudged = compared.unjudged.iter();
-    let unjudged = unjudged.filter(|(why, _)| !why.is_of_last_calls());
-    let unjudged: BTreeSet<usize> = unjudged.flat_map(|(_, those)| those).copied().collect();
     let process = |member: &CommMember| found.sides[member.side].process;
     let members = compared.judged.iter().flat_map(|(_, members)| members);
     let callers = members.filter(|member| member.caller.is_some());
     let loud: BTreeSet<u32> = callers.map(process).collect();
     let judged = compared.judged.iter();
-    let judged = judged.filter(|(at, _)| !unjudged.contains(at));
+    let judged = judged.filter(|(at, _)| !uncompared.contains(at));
     let sides = judged.map(|(at, members)| {
         let members = members
             .iter()

@@ -237,14 +237,15 @@ impl<'d> GroupDumpCalls<'d> {
         own.ranks != other.ranks && own.ranks.len() == other.ranks.len() && own.desc == other.desc
     }
 
-    /// The calls of one member, if all members that have call `seq` agree on it.
+    /// The calls of one member, if all members that have call `seq` agree on it, and most have it.
     fn agreed_calls(&self, seq: u64, scope: CompareScope) -> Option<ScopedCalls<'_, 'd>> {
-        let mut calls = self.scoped_calls(scope);
-        let first = calls.find(|calls| calls.calls.contains_key(&seq))?;
+        let calls = self.scoped_calls(scope);
+        let those: Vec<_> = calls
+            .filter(|calls| calls.calls.contains_key(&seq))
+            .collect();
+        let (first, later) = those.split_first()?;
         let content = first.content_at(seq);
-        let mut later = calls.filter_map(|calls| calls.content_at(seq));
-        later
-            .all(|other| Some(&other) == content.as_ref())
-            .then_some(first)
+        let is_agreed = later.iter().all(|other| other.content_at(seq) == content);
+        (is_agreed && 2 * those.len() > self.group.ranks.len()).then_some(*first)
     }
 }

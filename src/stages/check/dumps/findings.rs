@@ -11,7 +11,7 @@ use crate::calls::usual::Basis;
 use crate::calls::wait::WaitCircle;
 use crate::formats::flight::DumpEntry;
 use crate::report::count_phrase;
-use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Severity};
+use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind};
 use crate::stages::check::wording::list_ranks;
 use crate::stages::check::wording::verb_form;
 use std::collections::BTreeSet;
@@ -49,8 +49,11 @@ impl DumpJudge<'_, '_> {
             self.first_evidence(&differs.odd, odd),
             self.first_evidence(&differs.others, other),
         ];
+        // Of some of the ranks most may be wrong.
+        let is_most = 2 * differs.others.len() > grouped.group.ranks.len();
         let sure = match differs.basis {
-            Basis::Majority | Basis::Similar(_) if !is_line => Confidence::High,
+            Basis::Majority if is_most && !is_line => Confidence::High,
+            Basis::Similar(_) if !is_line => Confidence::High,
             _ => Confidence::Medium,
         };
         let what = match differs.kind {
@@ -68,7 +71,7 @@ impl DumpJudge<'_, '_> {
             ranks: who,
             finding: Finding {
                 about: About::of_pytorch_call(rank, seq),
-                why: explain_basis(differs),
+                why: explain_basis(differs, is_most),
                 advice: "compare the branches of the program that lead to these lines".to_owned(),
                 evidence: evidence.into_iter().flatten().collect(),
                 ..Finding::of_kind(differs.kind, sure, says)
@@ -255,17 +258,18 @@ impl DumpJudge<'_, '_> {
 
     /// The finding on ranks without a dump.
     pub(super) fn silent_finding(&self, wait: &DumpWait<'_>) -> ShownFinding {
-        let clause = format!(
-            "{} left no dump; {} {} in {}",
-            list_ranks(&wait.silent),
+        let this_run = match self.job.other_runs.is_disjoint(&wait.silent) {
+            true => "",
+            false => " of this run",
+        };
+        let silent = format!("{} left no dump{this_run}", list_ranks(&wait.silent));
+        let waiting = format!(
+            "{} {} in {}",
             list_ranks(&wait.waiting),
             verb_form(wait.waiting.len(), "waits", "wait"),
             self.describe_wait(wait),
         );
-        let severity = match 2 * wait.silent.len() <= self.job.ranks_in_groups().len() {
-            true => Severity::Error,
-            false => Severity::Note,
-        };
+        let clause = format!("{silent}; {waiting}");
         let only = wait
             .silent
             .first()
@@ -275,7 +279,18 @@ impl DumpJudge<'_, '_> {
             Some(_) => Confidence::Medium,
             None => Confidence::Low,
         };
-        let waiting = self.first_evidence(&wait.waiting, wait.call);
+        let evidence = self.first_evidence(&wait.waiting, wait.call);
+        let (finding, advice) = match 2 * wait.silent.len() <= self.job.ranks_in_groups().len() {
+            true => (
+                Finding::of_kind(Kind::DeadProcess, sure, clause.clone()),
+                "look for the end of that process: its exit code, the kernel's log, its host",
+            ),
+            false => {
+                let says = format!("not judged: {waiting}, and {silent}");
+                let finding = Finding::of_kind(Kind::NotChecked, Confidence::High, says);
+                (finding, "check the dumps of all ranks")
+            }
+        };
         ShownFinding {
             ranks: wait.silent.clone(),
             finding: Finding {
@@ -283,11 +298,9 @@ impl DumpJudge<'_, '_> {
                 why: "a process that died or is stuck outside of PyTorch writes no dump; its \
                       file may also not have been given"
                     .to_owned(),
-                advice: "look for the end of that process: its exit code, the kernel's log, its \
-                      host"
-                    .to_owned(),
-                evidence: waiting.into_iter().collect(),
-                ..Finding::new(Kind::DeadProcess, severity, sure, clause.clone())
+                advice: advice.to_owned(),
+                evidence: evidence.into_iter().collect(),
+                ..finding
             },
             clause,
         }
@@ -317,14 +330,19 @@ fn describe_deviation(differs: &DumpCallDifference<'_>) -> String {
 }
 
 /// Explains how the odd side is known.
-fn explain_basis(differs: &DumpCallDifference<'_>) -> String {
+fn explain_basis(differs: &DumpCallDifference<'_>, is_most: bool) -> String {
     let is_line = differs.kind == Kind::LineMismatch;
     match differs.basis {
         _ if is_line => "equal calls are made by another line of the program than on \
                                      the other ranks, and so are all later ones"
             .to_owned(),
-        Basis::Majority => {
+        Basis::Majority if is_most => {
             "the flight recorder of each rank has this call, and most made the same".to_owned()
+        }
+        Basis::Majority => {
+            "of the dumps with this call most have the same; other ranks of the group have no \
+                            record of it"
+                .to_owned()
         }
         Basis::Similar(votes) => format!(
             "the flight recorder of each rank has this call, and the ranks of {} of \

@@ -29,6 +29,8 @@ pub(super) struct DumpedJob {
     pub(super) ranks: BTreeMap<u32, RankDump>,
     /// The number of dumps without a rank, and of earlier dumps of a rank.
     pub(super) unused: u64,
+    /// The ranks with a dump of another run.
+    pub(super) other_runs: BTreeSet<u32>,
 }
 
 /// The collectives of a rank by number: the record of each, or the records of several that were coalesced.
@@ -76,6 +78,7 @@ impl DumpedJob {
                 }
             }
         }
+        job.other_runs = job.remove_other_runs();
         job.fill_groups();
         job
     }
@@ -144,7 +147,7 @@ impl DumpedJob {
             dumped: self.ranks.len(),
             cut: self.ranks.values().filter(|left| !left.is_whole).count(),
             compared: compared.len(),
-            sizes: 0,
+            ..JudgedRecords::default()
         }
     }
 
@@ -219,7 +222,7 @@ impl GroupDumpCalls<'_> {
 }
 
 /// The time of the last call of a dump.
-fn last_created_ns(dump: &FlightDump) -> Option<u64> {
+pub(super) fn last_created_ns(dump: &FlightDump) -> Option<u64> {
     dump.entries
         .iter()
         .filter_map(|entry| entry.created_ns)

@@ -13,6 +13,7 @@ mod message_findings;
 mod message_waits;
 mod messages;
 mod programs;
+mod runs;
 #[cfg(test)]
 mod tests;
 mod waits;
@@ -25,6 +26,7 @@ use crate::formats::flight::{self, DumpEntry, FlightDump};
 use crate::report::{Report, count_phrase};
 use crate::source::Input;
 use crate::stages::check::answer::judged::JudgedRecords;
+use crate::stages::check::wording::{list_ranks, verb_form};
 use crate::stages::net::net_stage::FirstReportLine;
 use compare::{CompareScope, DumpCallDifference};
 use entry_text::{describe_entry, describe_source_or_why, entry_line};
@@ -102,6 +104,15 @@ impl FlightDumps {
             let dumps = count_phrase(job.unused, "dump");
             report.note(&format!(
                 "{dumps} of the flight recorder not compared: the rank is unknown, or there is a later dump of it"
+            ));
+        }
+        if !job.other_runs.is_empty() {
+            let ranks = job.other_runs.len();
+            report.note(&format!(
+                "the {} of {} {} of another run by their times or their number of ranks, and not compared",
+                verb_form(ranks, "dump", "dumps"),
+                list_ranks(&job.other_runs),
+                verb_form(ranks, "is", "are"),
             ));
         }
         let groups = job.group_calls();

@@ -1,6 +1,7 @@
 //! Small jobs with one fault each, as dumps in JSON.
 
 use super::*;
+use crate::stages::check::finding::Confidence;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -146,6 +147,85 @@ fn only_ranks_whose_calls_were_compared_are_judged() {
     let later = dump(0, 4, &[("0", "all_reduce/400", 10, true); 2]);
     let twice = vec![(of(0, "0"), false), (later, true), (of(1, "0"), true)];
     assert_eq!(counts(twice), (4, 2, 0, 2));
+}
+
+/// Of the dumps of some ranks most may be those of the ranks at fault.
+#[test]
+fn most_of_some_ranks_are_not_sure_to_be_right() {
+    let two_wrong = |rank| {
+        let op = match rank {
+            0 | 1 => "broadcast/400",
+            _ => "all_reduce/400",
+        };
+        let calls = [("0", "all_reduce/1", 9, true), ("0", op, 10, false)];
+        (dump(rank, 8, &calls), true)
+    };
+    let sure = |ranks: &[u32]| {
+        let dumps = FlightDumps {
+            read: ranks.iter().map(|&rank| two_wrong(rank)).collect(),
+            ..FlightDumps::default()
+        };
+        let report = Report::new("nccl-check", false, false);
+        let found = dumps.into_finding(0, &report).0.unwrap();
+        (found.finding.sure, found.ranks)
+    };
+    assert_eq!(
+        sure(&[0, 1, 2, 3, 4, 5, 6, 7]),
+        (Confidence::High, BTreeSet::from([0, 1]))
+    );
+    assert_eq!(sure(&[0, 1, 5]).0, Confidence::Medium);
+}
+
+/// The calls of a rank, this many seconds later.
+fn later(mut dump: FlightDump, seconds: u64) -> FlightDump {
+    for entry in &mut dump.entries {
+        let at = entry.created_ns.map(|ns| ns + seconds * 1_000_000_000);
+        entry.created_ns = at;
+        entry.completed_ns = at.map(|ns| ns + 1_000_000);
+    }
+    dump
+}
+
+#[test]
+fn dumps_of_another_run_are_not_compared() {
+    let calls = [("0", "all_reduce/400", 10, true); 3];
+    let other = [("0", "_all_gather_base/64", 11, true); 3];
+    let of = |rank, world| (later(dump(rank, world, &calls), 0), true);
+    let counts = |dumps| {
+        let judged = judged(dumps);
+        (judged.dumped, judged.compared)
+    };
+    // A slow rank makes its first call late, and the others end theirs after it.
+    let slow = later(dump(3, 4, &calls), 50);
+    assert_eq!(counts(vec![of(0, 4), of(1, 4), (slow, true)]), (3, 3));
+    // The end of the others' calls was seen minutes before.
+    let stale = later(dump(3, 4, &other), 320);
+    let read = vec![of(0, 4), of(1, 4), (stale, true)];
+    assert_eq!(counts(read.clone()), (2, 2));
+    let dumps = FlightDumps {
+        read,
+        ..FlightDumps::default()
+    };
+    let report = Report::new("nccl-check", false, false);
+    assert!(dumps.into_finding(0, &report).0.is_none());
+    // A job that was started again with fewer ranks.
+    assert_eq!(counts(vec![of(0, 3), of(1, 3), of(3, 4)]), (2, 2));
+}
+
+/// The dumps of few ranks do not show which of the others are missing.
+#[test]
+fn a_wait_that_few_dumps_show_is_not_judged() {
+    let calls = [("0", "all_reduce/400", 10, false)];
+    let read = [1, 5, 7].map(|rank| (dump(rank, 8, &calls), true));
+    let dumps = FlightDumps {
+        read: read.into(),
+        ..FlightDumps::default()
+    };
+    let report = Report::new("nccl-check", false, false);
+    let found = dumps.into_finding(0, &report).0.unwrap().finding;
+    assert_eq!(found.kind.id(), "not_checked");
+    let begin = "not judged: ranks 1, 5 and 7 wait in PyTorch's call 1 of process group 0";
+    assert!(found.says.starts_with(begin), "{}", found.says);
 }
 
 #[test]

@@ -75,6 +75,17 @@ fn find_uncompared_recordings(
             "a cut dump lacks the last calls of its rank, where a hang is",
             "copy the whole dumps, or check the log",
         ),
+        JudgedRecords {
+            enqueued: those @ 1..,
+            ..
+        } => (
+            format!(
+                "not judged: the sizes of {} agree, and no record shows whether these calls ended",
+                number_and_noun(those, "recorded collective")
+            ),
+            "these records have the calls as the host made them",
+            "check the recordings with the job's log",
+        ),
         _ => {
             let those = number_and_noun(recordings, "recording");
             let does = lone_process.map_or(String::new(), |does| format!(": {does}"));
