@@ -104,6 +104,50 @@ fn one_ranks_log_that_ends_early_is_no_error() {
     }
 }
 
+/// The processes that findings accuse; of `error` only those.
+fn accused_pids(csv: &Csv, severity: &str) -> Vec<String> {
+    let rows = csv.rows.iter().filter(|row| {
+        let accuses = [&RANKS[..], &["dead_process"]].concat();
+        let is_it = accuses.contains(&csv.get(row, "finding"));
+        is_it && csv.get(row, "severity").contains(severity)
+    });
+    rows.map(|row| csv.get(row, "pid").to_owned()).collect()
+}
+
+#[test]
+fn a_log_that_is_missing_makes_no_error_of_a_rank_that_waits() {
+    for fault in [
+        "--tp 2 --fault stall,rank=5,step=5",
+        "--tp 4 --fault die,rank=9,step=4",
+    ] {
+        let work = Work::new();
+        let made =
+            "nccl-synth --ranks 16 --nodes 2 --pp 2 --steps 8 --lead 2 --layout per-rank -o logs";
+        sh(work.dir(), &format!("{made} {fault}")).ends(0);
+        let check = || {
+            let out = run_in(work.dir(), "nccl-check", &["-q", "logs", "--format", "csv"]);
+            Csv::of(&out.calm())
+        };
+        let all = accused_pids(&check(), "");
+        let stopped = &all[0];
+        assert!(all.iter().all(|pid| pid == stopped), "{fault}: {all:?}");
+        for log in files(&work.dir().join("logs")) {
+            let away = work.dir().join("away");
+            std::fs::rename(&log, &away).unwrap();
+            let told = accused_pids(&check(), "error");
+            std::fs::rename(&away, &log).unwrap();
+            let name = arg(&log);
+            let is_its = name.contains(&format!(".{stopped}."));
+            let right: &[&String] = if is_its { &[] } else { &[stopped] };
+            assert_eq!(
+                told.iter().collect::<Vec<_>>(),
+                right,
+                "{fault}, without {name}"
+            );
+        }
+    }
+}
+
 #[test]
 fn a_line_that_nccls_own_count_misses_is_not_a_call_left_out() {
     // Its opCount counts; of most versions since 2.28 it is always 0.

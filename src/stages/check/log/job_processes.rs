@@ -1,7 +1,7 @@
 //! The process that a rank of the job is, where a log has several jobs, or attempts of one.
 
 use super::job_spans::JobsByProcess;
-use crate::stages::communicators::{CommunicatorsSummary, is_world};
+use crate::stages::communicators::{CommunicatorsSummary, MergedCommunicator};
 use crate::stages::net::net_stage::FirstReportLine;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,12 +10,14 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct JobProcesses {
     of_rank: BTreeMap<u32, Vec<u32>>,
     jobs: JobsByProcess,
+    /// The jobs with ranks that have no lines.
+    incomplete: BTreeSet<u32>,
     /// The first message of each process.
     begins: Vec<(FirstReportLine, u32)>,
 }
 
 impl JobProcesses {
-    /// The members of the communicators that have all ranks; `begins` has the first message of each process.
+    /// The members of the communicators that have all ranks, also those without lines; `begins` has the first message of each process.
     pub(crate) fn new(
         found: &CommunicatorsSummary,
         begins: impl IntoIterator<Item = (u32, FirstReportLine)>,
@@ -29,12 +31,18 @@ impl JobProcesses {
         let mut all = JobProcesses {
             of_rank: BTreeMap::new(),
             jobs: JobsByProcess::group_processes(found),
+            incomplete: BTreeSet::new(),
             begins: begins.collect(),
         };
         all.begins.sort_unstable();
-        let worlds = found.communicators.iter().filter(|c| is_world(c));
-        let sides = worlds.flat_map(|world| &world.sides);
-        for side in sides.map(|&side| &found.sides[side]) {
+        let is_of_all = |c: &&MergedCommunicator| c.place.sure && c.nranks == Some(c.place.world);
+        let worlds = found.communicators.iter().filter(is_of_all);
+        let sides = worlds.flat_map(|world| world.sides.iter().map(move |&side| (side, world)));
+        for (side, world) in sides {
+            let side = &found.sides[side];
+            if !world.place.whole {
+                all.incomplete.insert(all.jobs.job_of(side.process));
+            }
             let own = side.rank.map(|rank| all.of_rank.entry(rank).or_default());
             if let Some(own) = own.filter(|own| !own.contains(&side.process)) {
                 own.push(side.process);
@@ -62,10 +70,11 @@ impl JobProcesses {
         own.next().copied().filter(|_| own.next().is_none())
     }
 
-    /// The jobs that have a rank with a process not `among` some.
+    /// The jobs that have a rank with a process not `among` some, or without lines.
     pub(crate) fn jobs_with_others(&self, among: impl Fn(u32) -> bool) -> BTreeSet<u32> {
         let others = self.iter_ranks().filter(|(_, process)| !among(*process));
-        others.map(|(_, process)| self.job_of(process)).collect()
+        let others = others.map(|(_, process)| self.job_of(process));
+        others.chain(self.incomplete.iter().copied()).collect()
     }
 
     /// The first and the last line, in the input of a line, at which processes of the job at work there began. Lines

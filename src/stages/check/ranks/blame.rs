@@ -42,6 +42,8 @@ struct DifferencesByKind<'c> {
     different: Vec<(usize, Finding)>,
     /// Some made fewer calls.
     late: Vec<&'c DifferingComm>,
+    /// Some made fewer calls, and others have no lines.
+    partial: Vec<&'c DifferingComm>,
     /// Nothing can be judged.
     unjudged: Vec<(UnjudgedReason, usize)>,
 }
@@ -71,7 +73,14 @@ impl DifferenceContext<'_> {
         let unmet = self.find_unmet_calls(compared, &parts.different, &unjudged);
         let mut findings = keep_first_differences(self.met, parts.different);
         findings.extend(self.met.report_circle(self));
-        let mut behind = self.find_laggards(&parts.late, &compared.unpaired, &unmet, end, stops);
+        let mut behind = self.find_laggards(
+            &parts.late,
+            &parts.partial,
+            &compared.unpaired,
+            &unmet,
+            end,
+            stops,
+        );
         behind
             .findings
             .retain(|finding| !self.waits_in_setup(finding));
@@ -176,7 +185,7 @@ impl DifferenceContext<'_> {
     }
 
     /// True where both ranks of a pair are past the place at which their numbers of messages differ.
-    fn is_settled(&self, pair: &UnpairedMessages) -> bool {
+    pub(super) fn is_settled(&self, pair: &UnpairedMessages) -> bool {
         self.met
             .is_settled_difference(pair, self.found, self.streams)
     }
@@ -248,7 +257,11 @@ impl DifferenceContext<'_> {
         let mut parts = DifferencesByKind::default();
         for apart in all {
             let kin = kin.get(&apart.communicator).map_or(&[][..], |kin| kin);
-            let mut unjudged = |why| parts.unjudged.push((why, apart.communicator));
+            // The calls of missing members are unknown, as is reported.
+            let mut unjudged = |why| {
+                let known = (!apart.is_partial).then_some((why, apart.communicator));
+                parts.unjudged.extend(known);
+            };
             let is_held = |member: &CommMember| {
                 self.are_calls_reread(member.collectives(), apart.block, member.calls)
             };
@@ -264,14 +277,13 @@ impl DifferenceContext<'_> {
                     }
                     parts.different.push((apart.communicator, *finding));
                 }
-                // The calls of missing members are unknown.
-                FirstDifference::Behind | FirstDifference::Unknown(_) if apart.is_partial => {}
                 FirstDifference::Behind if has_ended_ahead(apart, self.found) => {
                     unjudged(UnjudgedReason::Ended);
                 }
                 FirstDifference::Behind if self.may_wait_in_rooted_call(apart) => {
                     unjudged(UnjudgedReason::Rooted);
                 }
+                FirstDifference::Behind if apart.is_partial => parts.partial.push(apart),
                 FirstDifference::Behind => parts.late.push(apart),
                 FirstDifference::Unknown(why) => unjudged(why),
             }

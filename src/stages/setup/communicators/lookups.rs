@@ -39,7 +39,7 @@ impl SummaryLookups {
 }
 
 /// True for a communicator of all ranks of a job.
-pub(crate) fn is_world(communicator: &MergedCommunicator) -> bool {
+fn is_world(communicator: &MergedCommunicator) -> bool {
     communicator.place.has_all_job_ranks() && communicator.place.sure
 }
 

@@ -51,7 +51,6 @@ pub(crate) use identity::{
     CommunicatorKey as Named, CountingEvidence, JobGpu, MergedCommunicator, find_job_ranks,
     gpu_of_side, natural_parts,
 };
-pub(crate) use lookups::is_world;
 pub(crate) use purpose::{CommunicatorPurpose, CommunicatorState};
 pub use rows::{build_communicator_grid, build_member_grid, build_terminal_grid};
 pub use totals::CommunicatorTotals;

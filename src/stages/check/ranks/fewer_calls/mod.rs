@@ -48,17 +48,18 @@ pub(super) struct LaggardFindings {
 }
 
 impl DifferenceContext<'_> {
-    /// Returns the findings on ranks that are behind on `apart`, and on pairs.
+    /// Returns the findings on ranks that are behind on `apart`, and on pairs; members of those in `partial` have no lines.
     pub(super) fn find_laggards(
         &self,
         apart: &[&DifferingComm],
+        partial: &[&DifferingComm],
         unpaired: &[UnpairedMessages],
         unmet: &UnmetCalls<'_>,
         end: JobEndSignals,
         stops: StopDetector<'_>,
     ) -> LaggardFindings {
         let waits = self.list_waiting_processes();
-        let standings = compute_progress(apart, unpaired, self.names);
+        let standings = compute_progress(apart, partial, unpaired, &waits, self.names);
         let mut laggards: BTreeMap<u32, usize> = standings
             .iter()
             .filter(|(process, s)| !s.ahead && !s.behind.is_empty() && !waits.contains(process))

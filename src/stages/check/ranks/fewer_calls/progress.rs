@@ -2,7 +2,7 @@
 
 use crate::stages::check::ranks::names::RankNames;
 use crate::stages::check::streams::compare::{CommMember, DifferingComm, UnpairedMessages};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A process's progress on the communicators that differ.
 #[derive(Debug, Default)]
@@ -22,14 +22,27 @@ pub(super) struct MemberLag {
     pub(super) lacks: Option<u64>,
 }
 
-/// Computes each process's progress.
+/// Computes each process's progress. Where members of a communicator have no lines, one that is behind may wait for these;
+/// but one that is ahead of another waits for it, unless that is among those that wait themselves.
 pub(super) fn compute_progress(
     apart: &[&DifferingComm],
+    partial: &[&DifferingComm],
     unpaired: &[UnpairedMessages],
+    waits: &BTreeSet<u32>,
     names: RankNames<'_>,
 ) -> BTreeMap<u32, ProcessProgress> {
     let mut all: BTreeMap<u32, ProcessProgress> = BTreeMap::new();
     let process = |member: &CommMember| names.found.sides[member.side].process;
+    for group in partial {
+        let stopped = group
+            .members
+            .iter()
+            .filter(|m| !waits.contains(&process(m)));
+        let least = stopped.map(|m| m.before).min().unwrap_or(0);
+        for member in group.members.iter().filter(|m| m.before > least) {
+            all.entry(process(member)).or_default().ahead = true;
+        }
+    }
     for group in apart {
         let calls = || group.members.iter().map(|m| m.before);
         let (least, most) = (calls().min().unwrap_or(0), calls().max().unwrap_or(0));

@@ -54,8 +54,11 @@ impl MessageDifferences<'_> {
             let last = case.last.get(&process(member));
             last.map_or(0, |last| last.call.nth)
         };
+        let waits = case.list_waiting_processes();
         let told = |pair: &UnpairedMessages| {
             let lacking = pair.more_and_fewer(pair.before)[1].member;
+            // A rank that waits in another call makes none.
+            let may_wait = waits.contains(&process(lacking)) && !case.is_settled(pair);
             // A rank that went on is ahead of another; one that stopped is ahead of none, and
             // behind in many calls.
             let lags = behind.laggards.get(&process(lacking));
@@ -64,7 +67,7 @@ impl MessageDifferences<'_> {
                 .then(|| find_omitted_message(pair, pair.before, case, last(lacking)))
                 .flatten();
             let is_of_size = pair.sent == pair.received && shown;
-            (all || is_of_size || shown && left_out.is_some())
+            (all && !may_wait || is_of_size || shown && left_out.is_some())
                 .then(|| report_unpaired(pair, left_out, case))
                 .flatten()
         };
