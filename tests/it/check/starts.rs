@@ -242,6 +242,21 @@ fn a_log_that_ends_after_the_initialisation_says_so() {
 }
 
 #[test]
+fn an_answer_on_the_start_counts_ranks_of_the_job_and_names_groups_that_are_not_complete() {
+    let answer = |log: &str| feed("nccl-check", &["-q", "--format", "text"], log).text();
+    let world = all(|rank| init(rank, "START"));
+    let groups = pair(0, 0, "a1", "START") + &pair(1, 1, "a1", "START");
+    let begun = answer(&(world.clone() + &groups));
+    assert!(begun.contains(": 8 ranks of the largest"), "{begun}");
+    let world = world + &all(|rank| init(rank, "COMPLETE"));
+    let half = groups + &pair(2, 0, "b1", "START");
+    let said = answer(&(world + &half));
+    let right =
+        "the initialisation of the largest communicator (8 ranks) but not of 2 other communicators";
+    assert!(said.contains(right), "{said}");
+}
+
+#[test]
 fn captured_jobs_that_are_cut_while_they_start_have_no_fault() {
     for name in ["ddp", "ddp-sockets", "ddp-tee", "tp-torn", "ddp-buffered"] {
         let mut text = Vec::new();

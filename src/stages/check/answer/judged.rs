@@ -31,6 +31,8 @@ pub struct JudgedParts {
     pub initialised: Option<u32>,
     /// Other ranks are not in it, or other communicators were not seen to complete theirs.
     pub is_part_of_setup: bool,
+    /// How many communicators have members that were not seen to complete theirs.
+    pub unfinished: u64,
     /// How many communicators are as large.
     pub largest: u64,
     /// A line reports that the job is done.
@@ -107,6 +109,7 @@ impl JudgedParts {
                 .filter(|init| init.complete == init.all)
                 .map(|init| init.all),
             is_part_of_setup: is_largest_only_a_part(found),
+            unfinished: count_unfinished(found),
             largest: count_largest(found),
             has_end: ends.reports_done(),
             records: JudgedRecords::default(),
@@ -125,6 +128,7 @@ impl JudgedParts {
             have_all_ended: _,
             initialised,
             is_part_of_setup: _,
+            unfinished: _,
             largest: _,
             has_end,
             records,
@@ -165,7 +169,7 @@ impl JudgedParts {
             .initialised
             .filter(|_| !self.have_all_ended || self.is_part_of_setup)
         {
-            parts.push(match ranks {
+            let says = match ranks {
                 1 => "the initialisation of the only rank".to_owned(),
                 _ if !self.is_part_of_setup => format!("the initialisation of all {ranks} ranks"),
                 _ if self.largest == 1 => {
@@ -175,6 +179,11 @@ impl JudgedParts {
                     "the initialisation of the {} largest communicators ({ranks} ranks each)",
                     self.largest
                 ),
+            };
+            let others = number_and_noun(self.unfinished, "other communicator");
+            parts.push(match self.is_part_of_setup && self.unfinished > 0 {
+                true => format!("{says} but not of {others}"),
+                false => says,
             });
         }
         if self.has_end {
@@ -287,6 +296,15 @@ fn is_largest_only_a_part(found: &CommunicatorsSummary) -> bool {
     let is_open =
         |side: &CommunicatorSide| side.progress.began.is_some() && !side.state.is_set_up();
     sides().any(is_open) || largest.is_some_and(|all| processes.len() > all as usize)
+}
+
+/// Counts the communicators that a line names and that not all their ranks completed.
+fn count_unfinished(found: &CommunicatorsSummary) -> u64 {
+    let is_open = |c: &&MergedCommunicator| {
+        let complete = ranks_with_setup(found, c).len();
+        matches!(c.key, Named::Id(_, nranks) if complete < nranks as usize)
+    };
+    found.communicators.iter().filter(is_open).count() as u64
 }
 
 fn count_largest(found: &CommunicatorsSummary) -> u64 {

@@ -7,8 +7,9 @@ use crate::stages::check::questions::benchmarks::describe_tables;
 use crate::stages::check::streams::compare::StreamComparison;
 use crate::stages::check::walk::CheckGathered;
 use crate::stages::check::wording::number_and_noun;
-use crate::stages::communicators::CommunicatorState;
+use crate::stages::communicators::{CommunicatorState, gpu_of_side};
 use crate::stages::net::net_stage::FirstReportLine;
+use std::collections::BTreeSet;
 
 /// Adds the finding, if nothing of a job was judged. A log that ends in the initialisation is described by one
 /// finding only, and a reported failure is an answer.
@@ -185,8 +186,15 @@ fn describe_unjudged_calls(compared: &StreamComparison) -> NotCheckedTexts {
 
 fn describe_log_without_calls(seen: &CheckGathered, lines: u64, foreign: u64) -> NotCheckedTexts {
     let sides = || seen.found.sides.iter();
-    let begun = sides().filter(|side| side.state == CommunicatorState::Started);
-    let begun = begun.count() as u64;
+    // A GPU begins smaller communicators, too.
+    let communicators = || seen.found.communicators.iter();
+    let largest = communicators().map(|c| c.nranks).max();
+    let those = communicators().filter(|c| Some(c.nranks) == largest);
+    let those = those
+        .flat_map(|c| &c.sides)
+        .map(|&at| &seen.found.sides[at]);
+    let begun = those.filter(|side| side.state == CommunicatorState::Started);
+    let begun = begun.map(gpu_of_side).collect::<BTreeSet<_>>().len() as u64;
     let has_made = sides().any(|side| side.state.is_set_up());
     let init = InitProgress::of_largest(&seen.found).filter(|_| has_made);
     let (says, why, advice) = match (seen.lines.informs, init) {
@@ -210,7 +218,7 @@ fn describe_log_without_calls(seen: &CheckGathered, lines: u64, foreign: u64) ->
         ),
         _ if begun > 0 => (
             format!(
-                "the log ends in NCCL's initialisation: {} of a communicator began it, and none \
+                "the log ends in NCCL's initialisation: {} of the largest communicator began it, and none \
                  has completed it; no call, no connection and no step of NCCL was checked",
                 number_and_noun(begun, "rank")
             ),
