@@ -42,10 +42,45 @@ fn records_tell_how_late_ranks_are_and_what_calls_take_without_waiting() {
             [("0", "180"), ("1", of_rank_1), ("2", "180"), ("3", "180")]
         );
     }
-    // An AllReduce of 12 floats takes 8 us once all ranks are there.
+    // An AllReduce of 12 floats takes 8 us once all ranks are there; one of twelve has no duration on rank 1.
     let table = args(&["--latency"]);
     let row = table.rows.iter().find(|row| row[0] == "AllReduce").unwrap();
-    assert_eq!((&*row[1], &*row[3]), ("12", "8"));
+    assert_eq!((&*row[1], &*row[3]), ("11", "8"));
+}
+
+/// The last rank of a call may be one that is not there: the others' durations are waits for it.
+#[test]
+fn a_call_without_all_of_its_ranks_has_no_latency() {
+    let record = |pid: u32| captured("fsdp-inspector").join(format!("vm-pid{pid}.log.gz"));
+    let some = [record(3753), record(3757)].map(|file| file.display().to_string());
+    let some = [&*some[0], &*some[1], "--latency"];
+    run("nccl-skew", &some)
+        .ends(2)
+        .says(&["some ranks of 180 calls are not in the input; name the files of all ranks"]);
+    // One rank's first 20 records are lost.
+    let work = Work::new();
+    for pid in [3753, 3755, 3757, 3759] {
+        let text = std::fs::read(record(pid)).unwrap();
+        let text = std::io::read_to_string(flate2::read::GzDecoder::new(&text[..])).unwrap();
+        let lost = if pid == 3759 { 20 } else { 0 };
+        let kept: Vec<&str> = text.lines().skip(lost).collect();
+        let kept = kept.join("\n") + "\n";
+        std::fs::write(work.dir().join(format!("{pid}.log")), kept).unwrap();
+    }
+    let files = ["3753.log", "3755.log", "3757.log", "3759.log"];
+    let args = [&files[..], &["--latency"]].concat();
+    let out = run_in(work.dir(), "nccl-skew", &args).ends(0);
+    let out = out.says(&["left out: some ranks of 21 calls are not in the input"]);
+    let rows = Csv::of(&out).rows;
+    let calls = rows.iter().map(|row| row[1].parse::<usize>().unwrap());
+    assert_eq!(calls.sum::<usize>(), 159);
+    // Without its starts a rank is there, but has no time to compare.
+    let text = std::fs::read_to_string(work.dir().join("3759.log")).unwrap();
+    let starts = text.replace("\"coll_start_ts\"", "\"other\"");
+    std::fs::write(work.dir().join("3759.log"), starts).unwrap();
+    run_in(work.dir(), "nccl-skew", &files).ends(0).says(&[
+        "are not in the input, or have no such time there (calls of ranks without one: 160)",
+    ]);
 }
 
 /// A real log whose calls are stamped anew: rank 1 comes 20 ms late to every tenth step, rank 3 always

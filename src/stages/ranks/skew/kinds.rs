@@ -64,7 +64,9 @@ pub(super) fn pick_kind<'k>(
     let Some((kind, mut best)) = kinds.next() else {
         return SkewSummary::default();
     };
-    let others = kinds.filter(|(_, found)| found.matched > 0);
+    let others: Vec<_> = kinds.collect();
+    best.untimed = others.iter().map(|(_, found)| found.alone).sum();
+    let others = others.iter().filter(|(_, found)| found.matched > 0);
     best.other_kinds = others
         .map(|(other, found)| (other.describe(), found.matched))
         .collect();

@@ -1,5 +1,5 @@
 //! Durations of calls without the wait for later ranks: the last rank does not wait, so its duration, the least of
-//! the call, is taken.
+//! the call, is taken. A call without its last rank has only waits, so all of its ranks are needed.
 
 use super::window::{RankArrival, SkewCall};
 use crate::count::durations::CallDurations;

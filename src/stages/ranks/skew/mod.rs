@@ -127,14 +127,7 @@ pub fn read_skew(
 fn build_skew_table(found: &SkewSummary, options: &Options, report: &Report) -> Result<Grid> {
     let none = |what: &str| Err(Error::Content(what.to_owned()));
     if options.latency {
-        if found.latencies.is_empty() {
-            return none(
-                "no call has the duration of two ranks or more: NCCL Inspector's records and call \
-                 tables with the column dur_ns have durations",
-            );
-        }
-        found.report_other_kinds(report);
-        return Ok(found.latencies.to_grid());
+        return found.build_latency_grid(options, report);
     }
     if found.timed == 0 && !options.filter.is_empty() {
         return none("no collective that the filter keeps has a time");
@@ -185,6 +178,8 @@ fn build_skew_table(found: &SkewSummary, options: &Options, report: &Report) -> 
 struct SkewSummary {
     /// Collectives with a time.
     timed: u64,
+    /// Collectives without a time, or alone with one of another kind.
+    untimed: u64,
     /// Calls that were found on two ranks or more.
     matched: u64,
     /// Calls among these that were not found on all ranks.
@@ -206,6 +201,32 @@ struct SkewSummary {
 }
 
 impl SkewSummary {
+    /// Returns the table of latencies.
+    ///
+    /// # Errors
+    /// No call has the durations of all of its ranks.
+    fn build_latency_grid(&self, options: &Options, report: &Report) -> Result<Grid> {
+        let calls = count_phrase(self.partly + self.alone, "call");
+        let is_some_left_out = self.partly + self.alone > 0;
+        let missing = self.describe_missing(options);
+        if self.latencies.is_empty() {
+            return Err(Error::Content(match is_some_left_out {
+                true => format!(
+                    "no call has the durations of all of its ranks, and the others' are waits for the last one: some ranks \
+                     of {calls} {missing}; name the files of all ranks: nccl-skew FILE FILE ..., or nccl-skew FOLDER"
+                ),
+                false => "no call has the duration of two ranks or more: NCCL Inspector's records and call \
+                          tables with the column dur_ns have durations"
+                    .to_owned(),
+            }));
+        }
+        self.report_other_kinds(report);
+        if is_some_left_out {
+            report.note(&format!("left out: some ranks of {calls} {missing}"));
+        }
+        Ok(self.latencies.to_grid())
+    }
+
     fn report_skew_notes(&self, options: &Options, report: &Report) {
         let SkewSummary {
             matched,
@@ -226,11 +247,8 @@ impl SkewSummary {
         if self.names_no_host && is_start {
             report.note("no host is named: the clocks of all ranks are taken as one");
         }
-        let missing = match options.filter.is_empty() {
-            true => "are not in the input",
-            false => "are not in the input, or the filter leaves them out",
-        };
         if *partly > 0 {
+            let missing = self.describe_missing(options);
             report.note(&format!("some ranks of {partly} of these calls {missing}"));
         }
         if *alone > 0 {
@@ -252,6 +270,19 @@ impl SkewSummary {
         if is_start {
             self.clocks.report_offsets(options.align, report);
         }
+    }
+
+    /// Returns why ranks of a call may be missing.
+    fn describe_missing(&self, options: &Options) -> String {
+        let mut missing = "are not in the input".to_owned();
+        if !options.filter.is_empty() {
+            missing += ", or the filter leaves them out";
+        }
+        if self.untimed > 0 {
+            missing += ", or have no such time there";
+            missing += &format!(" (calls of ranks without one: {})", self.untimed);
+        }
+        missing
     }
 
     fn report_other_kinds(&self, report: &Report) {

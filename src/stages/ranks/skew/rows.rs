@@ -51,6 +51,8 @@ pub(super) struct SkewBuilder {
     host_of: Vec<u32>,
     /// By caller and communicator: the size if known, and the rank.
     ranks: FxHashMap<(u32, u32), (Option<u32>, u32)>,
+    /// By communicator: one more than its highest rank. Traces of the profiler plugin do not have the size.
+    least_size: FxHashMap<u32, u32>,
     window: SkewWindow,
     /// Calls that the window gave.
     ready: Vec<SkewCall>,
@@ -60,6 +62,8 @@ pub(super) struct SkewBuilder {
     owners: FxHashSet<u64>,
     /// Collectives with a time.
     timed: u64,
+    /// Collectives without one.
+    untimed: u64,
     /// The resolution of the times, ns.
     step: i64,
     /// Dumps were read: process numbers are ranks, not process ids.
@@ -79,6 +83,7 @@ impl SkewBuilder {
             found.alone = self.timed;
         }
         (found.timed, found.step) = (self.timed, self.step);
+        found.untimed += self.untimed;
         found.names_no_host = self.hosts.items().iter().all(Vec::is_empty);
         found.late.resolution_ns = self.step;
         found.late.error_ns = found.own_clocks.error_ns();
@@ -95,6 +100,7 @@ impl SkewBuilder {
             return;
         }
         let Some((kind, ns, after)) = self.find_arrival(row, op, options) else {
+            self.untimed += 1;
             return;
         };
         self.timed += 1;
@@ -131,6 +137,8 @@ impl SkewBuilder {
         let comm = self.comms.intern(id);
         let known = self.ranks.entry((who, comm)).or_insert((None, rank));
         known.0 = known.0.or(row.nranks);
+        let least = self.least_size.entry(comm).or_default();
+        *least = (*least).max(rank.saturating_add(1));
         Some(SkewCaller {
             who,
             comm,
@@ -255,9 +263,16 @@ impl SkewBuilder {
             return self.window.recycle_call(call);
         }
         found.matched += 1;
-        found.partly += u64::from(call.nranks.is_some() && !call.is_whole());
+        let least = || self.least_size.get(&call.comm).copied();
+        let size = call.nranks.or_else(|| options.latency.then(least)?);
+        let is_partial = size.is_some_and(|size| call.came.len() < size as usize);
+        found.partly += u64::from(is_partial);
         if options.latency {
-            return found.latencies.add_call(op, &call);
+            // The last rank, which does not wait, may be one that is not there.
+            if !is_partial {
+                found.latencies.add_call(op, &call);
+            }
+            return self.window.recycle_call(call);
         }
         held.push(call);
         if held.len() >= CALLS_PER_CLOCK_STRETCH {
@@ -301,15 +316,9 @@ impl SkewBuilder {
     /// ranks.
     fn name_ranks(&self) -> Vec<SkewRankName> {
         let all = self.who.items().len();
-        // Traces of the profiler plugin do not have the size.
-        let mut highest: FxHashMap<u32, u32> = FxHashMap::default();
-        for (&(_, comm), &(_, rank)) in &self.ranks {
-            let most = highest.entry(comm).or_default();
-            *most = (*most).max(rank);
-        }
         let mut largest: FxHashMap<u32, (u32, Reverse<u32>, u32)> = FxHashMap::default();
         for (&(who, comm), &(size, rank)) in &self.ranks {
-            let least = highest.get(&comm).map_or(0, |rank| rank.saturating_add(1));
+            let least = self.least_size.get(&comm).copied().unwrap_or(0);
             // Of several with the same size the first.
             let of = (size.unwrap_or(least), Reverse(comm), rank);
             let known = largest.entry(who).or_insert(of);

@@ -67,6 +67,7 @@ pub(super) struct ArrivingPart {
 /// A call with the ranks that have come.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct SkewCall {
+    pub(super) comm: u32,
     /// The operation's number.
     pub(super) op: u32,
     /// The first step of any rank: it does not depend on the order of rows.
@@ -118,6 +119,7 @@ impl SkewWindow {
         let call = self.calls.entry(which).or_insert_with(|| {
             self.order.push_back(which);
             SkewCall {
+                comm: which.0,
                 op: which.1,
                 came: self.spare.pop().unwrap_or_default(),
                 ..SkewCall::default()
