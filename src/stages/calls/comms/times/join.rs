@@ -209,22 +209,29 @@ fn align_classes(
     logged: &LoggedSequences,
     shapes: &ComparedShapes,
 ) -> AlignedClasses {
-    let begins = logged
-        .members
-        .get(member as usize)
-        .is_some_and(|of| of.begins);
+    let of = logged.members.get(member as usize);
+    let begins = of.is_some_and(|of| of.first == 0);
+    let is_counted = of.is_some_and(|of| of.is_counted);
+    // Records go on behind the log's calls: without NCCL's count the log may lack any of them.
+    let is_unsure = |places: &[Option<usize>]| !is_counted && places.contains(&None);
+    let by_number = |calls: &[(u64, u32)], all: &[u32]| match align_by_number(calls, all, begins) {
+        CallAlignment::Places(places) if is_unsure(&places) => CallAlignment::Ambiguous,
+        found => found,
+    };
     let align = |(class, order): &(CallClass, RecordOrder), calls: &[RecordedCall]| {
         let all = logged.calls.get(&(member, class.clone()));
-        let all = all.map(Vec::as_slice).unwrap_or_default();
+        let (all, sure) = all.map_or((&[][..], &[][..]), |all| {
+            (&all.shapes[..], &all.shapes[..all.sure])
+        });
         let numbered =
             || -> Vec<(u64, u32)> { calls.iter().map(|call| (call.number, call.shape)).collect() };
         match order {
-            RecordOrder::OfCommunicator => align_by_number(&numbered(), all, begins),
+            RecordOrder::OfCommunicator => by_number(&numbered(), sure),
             RecordOrder::OfOperation(op) => {
-                let own = all.iter().enumerate();
+                let own = sure.iter().enumerate();
                 let own = own.filter(|(_, shape)| shapes.is_of_op(**shape, op));
                 let (at, own): (Vec<usize>, Vec<u32>) = own.unzip();
-                match align_by_number(&numbered(), &own, begins) {
+                match by_number(&numbered(), &own) {
                     CallAlignment::Places(places) => {
                         let places = places.iter().map(|place| at.get((*place)?).copied());
                         CallAlignment::Places(places.collect())

@@ -20,19 +20,30 @@ pub(super) struct LoggedMember {
     pub(super) comm_id: Option<CommId>,
     pub(super) rank: Option<u32>,
     pub(super) nranks: Option<u32>,
-    /// The log has its first call, as NCCL's own count of operations shows.
-    pub(super) begins: bool,
+    /// NCCL's own count (opCount) at its first call in the log: a communicator's first call has 0.
+    pub(super) first: u64,
+    /// The calls so far.
+    made: u64,
+    /// NCCL's count rose by one with each call so far: the log lacks none.
+    pub(super) is_counted: bool,
+    /// NCCL's count rose by more than the calls: the log lacks some.
+    has_gap: bool,
 }
 
-/// The shapes of the calls of a member's class.
-type LoggedCalls = FxHashMap<(u32, CallClass), Vec<u32>>;
+/// The calls of a member's class.
+#[derive(Debug, Default)]
+pub(super) struct LoggedClass {
+    pub(super) shapes: Vec<u32>,
+    /// How many calls come before the member's first gap.
+    pub(super) sure: usize,
+}
 
 /// All ranks of communicators, and their calls.
 #[derive(Debug, Default)]
 pub(super) struct LoggedSequences {
     pub(super) members: Vec<LoggedMember>,
     by_key: FxHashMap<LoggedMemberKey, u32>,
-    pub(super) calls: LoggedCalls,
+    pub(super) calls: FxHashMap<(u32, CallClass), LoggedClass>,
 }
 
 impl LoggedSequences {
@@ -49,7 +60,10 @@ impl LoggedSequences {
                 comm_id: row.comm_id,
                 rank: row.rank,
                 nranks: row.nranks,
-                begins: row.op_count.is_none_or(|count| count == 0),
+                first: row.op_count.unwrap_or(0),
+                made: 0,
+                is_counted: true,
+                has_gap: false,
             });
             next
         })
@@ -59,6 +73,15 @@ impl LoggedSequences {
     pub(super) fn add_call(&mut self, row: &Row<'_>, shapes: &mut ComparedShapes) {
         let key = (self.number_of_member(row), CallClass::of_row(row));
         let shape = shapes.number_of(row).unwrap_or(UNKNOWN_LOGGED_SHAPE);
-        self.calls.entry(key).or_default().push(shape);
+        let of = &mut self.members[key.0 as usize];
+        let counted = row.op_count.unwrap_or(0).saturating_sub(of.first);
+        of.has_gap |= counted > of.made;
+        of.is_counted &= of.has_gap || counted == of.made;
+        of.made += row.calls;
+        let class = self.calls.entry(key).or_default();
+        class.shapes.push(shape);
+        if !of.has_gap {
+            class.sure = class.shapes.len();
+        }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A recorder numbers calls in its own way, and may have missed some. So a recorded call is joined only where
 //! the operations and bytes of all of its communicator's calls agree with the log: by number (`align_by_number`),
-//! or by order where there is no number that NCCL knows. The log's rows wait until all of its calls are known.
+//! or by order where there is no number that NCCL knows. A number is trusted only as far as the log lacks no call. The
+//! log's rows wait until all of its calls are known.
 
 mod align;
 mod join;
@@ -212,8 +213,8 @@ fn report_refused(records: &TimingRecords, joined: &JoinedRecords, report: &Repo
     let ambiguous = "fill no call: they fit several calls of the log";
     let warnings = [of(refused.other, other), of(refused.ambiguous, ambiguous)];
     warnings.iter().flatten().for_each(|text| report.warn(text));
-    let elsewhere =
-        "fill no call: the log does not have these calls of their communicator and rank";
+    let elsewhere = "fill no call: the log does not have these calls of their communicator and rank, or lacks calls \
+                     before them (opCount)";
     let unnamed =
         "without communicator, rank or number (Send and Recv have no number) fill no call";
     let notes = [
