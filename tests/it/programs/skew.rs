@@ -83,6 +83,43 @@ fn a_call_without_all_of_its_ranks_has_no_latency() {
     ]);
 }
 
+/// Containers may have one host name and several clocks.
+#[test]
+fn a_clock_that_all_calls_disprove_makes_no_rank_late() {
+    let work = Work::new();
+    for pid in [3753, 3755, 3757, 3759] {
+        let file = captured("fsdp-inspector").join(format!("vm-pid{pid}.log.gz"));
+        let text = std::fs::read(file).unwrap();
+        let text = std::io::read_to_string(flate2::read::GzDecoder::new(&text[..])).unwrap();
+        let ahead = if pid == 3759 { 3_700_000 } else { 0 };
+        let mut parts = text.split("\"coll_start_ts\":");
+        let mut shifted = parts.next().unwrap().to_owned();
+        for part in parts {
+            let (us, rest) = part.split_once(',').unwrap();
+            let us = us.parse::<u64>().unwrap() + ahead;
+            shifted += &format!("\"coll_start_ts\":{us},{rest}");
+        }
+        std::fs::write(work.dir().join(format!("{pid}.log")), shifted).unwrap();
+    }
+    let files = ["3753.log", "3755.log", "3757.log", "3759.log"];
+    let out = run_in(work.dir(), "nccl-skew", &files).ends(0);
+    let table = Csv::of(&out);
+    for row in &table.rows {
+        assert!(!table.get(row, "pattern").contains("always"), "{row:?}");
+        assert!(
+            table.get(row, "p50_us").parse::<f64>().unwrap() < 50_000.0,
+            "{row:?}"
+        );
+    }
+    out.says(&[
+        "processes of one host have different clocks",
+        "vm process 3759 is taken to be 37",
+    ]);
+    // Three ranks with one clock are believed.
+    let out = run_in(work.dir(), "nccl-skew", &files[..3]).ends(0);
+    assert!(!out.stderr.contains("clocks"), "{}", out.stderr);
+}
+
 /// A real log whose calls are stamped anew: rank 1 comes 20 ms late to every tenth step, rank 3 always
 /// 2 ms.
 #[test]

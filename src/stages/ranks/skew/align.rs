@@ -1,13 +1,16 @@
 //! Clocks of hosts, aligned by the medians of many calls.
 //!
 //! A host with a clock that is ahead looks as if it were always late. So the median difference of hosts at
-//! their common calls is taken as the difference of their clocks, stretch by stretch, and reported.
+//! their common calls is taken as the difference of their clocks, stretch by stretch, and reported. So are the processes
+//! of a host whose calls disprove that they share a clock.
 
 use super::window::{RankArrival, SkewCall};
 use crate::report::Report;
-use crate::stages::skew::limits::{MAX_HOSTS_NAMED, MAX_VALUES_SORTED_BY_HAND};
+use crate::stages::skew::limits::{
+    MAX_HOSTS_NAMED, MAX_VALUES_SORTED_BY_HAND, MIN_CALLS_THAT_DISPROVE,
+};
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The difference of a host's clock from the first host's, in each stretch.
 #[derive(Debug, Clone, Default)]
@@ -26,6 +29,8 @@ pub(super) type StretchOffsets = BTreeMap<u32, (i64, i64)>;
 #[derive(Debug, Default)]
 pub(super) struct HostClocks {
     hosts: BTreeMap<Vec<u8>, HostClockOffsets>,
+    /// The hosts whose processes do not share a clock, once a stretch has durations.
+    disproved: Option<BTreeSet<u32>>,
 }
 
 /// Sorts a few values; false if they are too many.
@@ -55,12 +60,47 @@ pub(super) fn lower_median(values: &mut [i64]) -> Option<i64> {
 }
 
 impl HostClocks {
-    /// Aligns successive calls; `host` gives the number of a rank's host, `names` are the hosts.
+    /// Returns the hosts whose processes cannot share a clock, by the first stretch with durations of calls that keep
+    /// their ranks together: at none did the first rank there end after the last one began. Single calls prove nothing: a host
+    /// may run ahead of its GPU, and a kernel's duration begins later. But it does not do so at a communicator's first
+    /// call.
+    pub(super) fn disproved_hosts<'c>(
+        &mut self,
+        calls: impl Iterator<Item = &'c SkewCall>,
+        host: impl Fn(u32) -> u32,
+    ) -> BTreeSet<u32> {
+        let mut overlaps: BTreeMap<u32, Vec<bool>> = BTreeMap::new();
+        let is_open = self.disproved.is_none();
+        for call in calls.filter(|call| is_open && call.overlap_ns().is_some()) {
+            let mut parts: BTreeMap<u32, SkewCall> = BTreeMap::new();
+            for came in &call.came {
+                parts.entry(host(came.who)).or_default().came.push(*came);
+            }
+            for (host, part) in parts.iter().filter(|(_, part)| part.came.len() > 1) {
+                let known = overlaps.entry(*host).or_default();
+                known.extend(part.overlap_ns().map(|ns| ns >= 0));
+            }
+        }
+        if !overlaps.is_empty() {
+            overlaps.retain(|_, all| all.len() >= MIN_CALLS_THAT_DISPROVE && !all.contains(&true));
+            self.disproved = Some(overlaps.into_keys().collect());
+        }
+        self.disproved.clone().unwrap_or_default()
+    }
+
+    /// True if the processes of some host do not share a clock.
+    pub(super) fn has_disproved(&self) -> bool {
+        self.disproved
+            .as_ref()
+            .is_some_and(|hosts| !hosts.is_empty())
+    }
+
+    /// Aligns successive calls; `host` gives the number of a rank's clock, `name` the clock's name.
     pub(super) fn align_calls(
         &mut self,
         calls: &mut [SkewCall],
         host: impl Fn(u32) -> u32,
-        names: &[Vec<u8>],
+        name: impl Fn(u32) -> Option<Vec<u8>>,
     ) {
         let mut pairs = collect_host_pairs(calls.iter(), &host, |came| Some(came.ns));
         let ahead = compute_host_offsets(&mut pairs);
@@ -71,14 +111,18 @@ impl HostClocks {
                 }
             }
         }
-        self.add_offsets(ahead, names);
+        self.add_offsets(ahead, name);
     }
 
     /// Adds the differences that were found in a stretch.
-    pub(super) fn add_offsets(&mut self, ahead: StretchOffsets, names: &[Vec<u8>]) {
+    pub(super) fn add_offsets(
+        &mut self,
+        ahead: StretchOffsets,
+        name: impl Fn(u32) -> Option<Vec<u8>>,
+    ) {
         for (host, found) in ahead {
-            if let Some(name) = names.get(host as usize) {
-                let known = self.hosts.entry(name.clone()).or_default();
+            if let Some(name) = name(host) {
+                let known = self.hosts.entry(name).or_default();
                 known.found.push(found);
             }
         }
@@ -89,6 +133,13 @@ impl HostClocks {
         let ms = |ns: i64| ns as f64 / 1e6;
         if !aligned || self.hosts.len() < 2 {
             return;
+        }
+        if self.has_disproved() {
+            report.warn(
+                "processes of one host have different clocks: at none of the first calls did their first rank end after \
+                 the last one began; each is aligned by medians, so that a rank which is always late by the same amount \
+                 looks punctual",
+            );
         }
         for (host, HostClockOffsets { found }) in self.hosts.iter().take(MAX_HOSTS_NAMED) {
             let list = |value: fn(&(i64, i64)) -> i64| found.iter().map(value).collect::<Vec<_>>();

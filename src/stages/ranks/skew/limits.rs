@@ -20,6 +20,9 @@ pub(super) const MIN_LATE_TO_SPREAD_RATIO: i64 = 4;
 /// Late steps among which the next one of a rhythm is looked for: more others between them hide it.
 pub(super) const MAX_STEPS_TO_NEXT_IN_RHYTHM: usize = 8;
 
+/// Calls from which the processes of a host may have different clocks.
+pub(super) const MIN_CALLS_THAT_DISPROVE: usize = 3;
+
 /// Calls in a stretch with aligned clocks: more give a better median and follow a drifting clock later.
 pub(super) const CALLS_PER_CLOCK_STRETCH: usize = 4096;
 

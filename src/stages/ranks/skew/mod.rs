@@ -244,7 +244,7 @@ impl SkewSummary {
         ));
         let is_start = options.from != ArrivalSource::Durations;
         self.report_other_kinds(report);
-        if self.names_no_host && is_start {
+        if self.names_no_host && is_start && !self.clocks.has_disproved() {
             report.note("no host is named: the clocks of all ranks are taken as one");
         }
         if *partly > 0 {

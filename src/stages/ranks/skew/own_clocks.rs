@@ -138,7 +138,7 @@ impl OwnClocks {
             }
             _ => {
                 self.by_medians += number;
-                HostClocks::default().align_calls(calls, |who| who, &[]);
+                HostClocks::default().align_calls(calls, |who| who, |_| None);
             }
         }
     }

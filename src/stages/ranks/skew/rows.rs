@@ -193,7 +193,7 @@ impl SkewBuilder {
         calls_of_kind(calls, 0)
             .found
             .clocks
-            .add_offsets(ahead, hosts);
+            .add_offsets(ahead, |host| hosts.get(host as usize).cloned());
     }
 
     /// The summary of a log's calls so far: all of one kind.
@@ -244,7 +244,14 @@ impl SkewBuilder {
                 };
                 Some((kind, at, after))
             }
-            (ArrivalSource::Starts, Some(start), None) => Some((starts(), signed(start)?, took)),
+            (ArrivalSource::Starts, Some(start), None) => {
+                // The host's launch, and not the call, took so long.
+                let after = match times.quality {
+                    b"collective_cpu" => CallAfterArrival::Unknown,
+                    _ => took,
+                };
+                Some((starts(), signed(start)?, after))
+            }
             (ArrivalSource::Starts, None, None) => {
                 let stamp = parse_stamp(row.time)?;
                 self.step = self.step.max(stamp.step);
@@ -288,21 +295,36 @@ impl SkewBuilder {
         let mut calls = std::mem::take(&mut of_kind.held);
         let is_start = options.from != ArrivalSource::Durations;
         let kind_of_times = self.kinds.items().get(kind);
+        let ops = self.ops.items();
+        // No rank ends such a call before another begins it, and all end it together.
+        let keeps_together = |call: &&SkewCall| {
+            let name = ops.get(call.op as usize).map_or(&b""[..], |(op, _)| op);
+            matches!(op_kind(name), OpKind::AllReduce | OpKind::PerRank)
+        };
         if is_start && kind_of_times.is_some_and(TimeKind::has_own_clock) {
-            let ops = self.ops.items();
-            // No rank ends such a call before another begins it, and all end it together.
-            let keeps_together = |call: &&SkewCall| {
-                let name = ops.get(call.op as usize).map_or(&b""[..], |(op, _)| op);
-                matches!(op_kind(name), OpKind::AllReduce | OpKind::PerRank)
-            };
             let own_clocks = &mut self.calls[kind].found.own_clocks;
             own_clocks.align_calls(&mut calls, keeps_together);
-        } else if options.align && is_start && self.hosts.items().len() > 1 {
-            let hosts = &self.host_of;
-            let host = |who: u32| hosts.get(who as usize).copied().unwrap_or(0);
-            let names = self.hosts.items();
+        } else if options.align && is_start {
+            let (host_of, hosts) = (&self.host_of, self.hosts.items());
+            let host = |who: u32| host_of.get(who as usize).copied().unwrap_or(0);
             let clocks = &mut self.calls[kind].found.clocks;
-            clocks.align_calls(&mut calls, host, names);
+            let together = calls.iter().filter(keeps_together);
+            let disproved = clocks.disproved_hosts(together, host);
+            // The clocks of processes follow those of hosts.
+            let clock = |who: u32| match disproved.contains(&host(who)) {
+                true => who.saturating_add(hosts.len() as u32),
+                false => host(who),
+            };
+            let name = |clock: u32| match hosts.get(clock as usize) {
+                None => {
+                    let process = self.who.items().get(clock as usize - hosts.len())?;
+                    Some(name_process(process, self.is_of_dumps))
+                }
+                host => host.cloned(),
+            };
+            if hosts.len() > 1 || !disproved.is_empty() {
+                clocks.align_calls(&mut calls, clock, name);
+            }
         }
         for call in calls.drain(..) {
             let late = &mut self.calls[kind].found.late;
@@ -345,6 +367,19 @@ impl SkewBuilder {
             })
             .collect()
     }
+}
+
+/// The name of a process's clock; of dumps, and where no process is known, its number is a rank.
+fn name_process(process: &SkewProcess, is_of_dumps: bool) -> Vec<u8> {
+    let (host, pid, _, own) = process;
+    let rank = own.map(|(_, rank)| u64::from(rank));
+    let kind = if is_of_dumps || pid.is_none() {
+        "rank"
+    } else {
+        "process"
+    };
+    let number = format!(" {kind} {}", pid.or(rank).unwrap_or_default());
+    [host, number.as_bytes()].concat().trim_ascii().to_vec()
 }
 
 /// The calls of a kind, by its number.

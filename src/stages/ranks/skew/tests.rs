@@ -196,6 +196,25 @@ fn clocks_that_begin_with_each_process_are_believed_until_a_call_contradicts_the
     }
 }
 
+/// At the first call the ranks overlap; later the hosts run further ahead of their GPUs than the kernels take.
+#[test]
+fn the_clocks_of_one_host_are_believed_until_all_calls_disprove_them() {
+    for (ahead, late) in [(2 * MS, 2000), (3_700 * MS, 0)] {
+        let row = |rank: i64, seq: i64| {
+            let start = 30 * MS * seq + rank * ahead;
+            let dur = if seq == 0 { 5 * MS } else { MS };
+            let call = format!("{seq},AllReduce,64,fp32,{start},{dur}");
+            format!(",,a,{},{rank},2,0x9f3b,{call}\n", 100 + rank)
+        };
+        let options = Options::default();
+        let rows = (0..13).flat_map(|seq| [row(0, seq), row(1, seq)]);
+        let found = found(rows, &options, 4096);
+        assert_eq!(found.clocks.has_disproved(), late == 0);
+        let grid = found.late.to_grid(options.late_ns);
+        assert_eq!(shown(&grid, &["rank", "max_us"])[1], format!("1 | {late}"));
+    }
+}
+
 /// A record with kernels: rank 1's enqueues are 2 ms late, its kernels 3 ms. The clock of the enqueues begins with each
 /// process; each has a kernel that began 20 us after its enqueue. Five of twelve calls have no kernel. The GPU's clock of
 /// rank 1 is ahead by `ahead` ns. Only `whole` kernels are whole.
