@@ -2,8 +2,8 @@
 //! sorts of files, logs that change while they are read, packed files that are cut, endless lines.
 
 use crate::support::{
-    Account, Csv, Out, READERS, Work, arg, bins, feed, gzip, job, long_job, run_in, sh, skipped,
-    zstd,
+    Account, Csv, Out, READERS, Work, arg, bins, captured, feed, gzip, job, long_job, run_in, sh,
+    skipped, zstd,
 };
 use std::io::{Read, Write};
 use std::path::Path;
@@ -102,6 +102,34 @@ fn a_copy_of_a_log_is_warned_of_packed_or_not() {
     all_warn(&work, &["short.log", "a.log"], ["a.log", "short.log"]);
     let piped = sh(work.dir(), "nccl-hist a.log - < b.log");
     piped.says(&["stdin: its calls are also in a.log"]);
+}
+
+#[test]
+fn a_copy_of_records_is_warned_of_whole_or_in_part() {
+    let work = Work::new();
+    let record = |pid: u32| {
+        let file = captured("fsdp-inspector").join(format!("vm-pid{pid}.log.gz"));
+        let text = std::fs::read(file).unwrap();
+        std::io::read_to_string(flate2::read::GzDecoder::new(&text[..])).unwrap()
+    };
+    let (one, other) = (record(3753), record(3755));
+    let lines: Vec<&str> = one.lines().collect();
+    work.file("a.log", &one);
+    work.file("copy.log", &one);
+    work.file("part.log", lines[..90].join("\n") + "\n");
+    // The second part of a file that was rotated, and another rank's.
+    work.file("rest.log", lines[90..].join("\n") + "\n");
+    work.file("other.log", &other);
+    for program in ["nccl-ops", "nccl-comms", "nccl-skew"] {
+        let run = |inputs: &[&str]| run_in(work.dir(), program, inputs);
+        for copy in ["copy.log", "part.log"] {
+            run(&["a.log", copy, "other.log"])
+                .ends(0)
+                .says(&[&format!("{copy}: its calls are also in a.log")]);
+        }
+        let out = run(&["part.log", "rest.log", "other.log"]).ends(0);
+        assert!(!out.stderr.contains(TWICE), "{program}: {}", out.stderr);
+    }
 }
 
 /// The lines of each process of a job, its step lines left out.

@@ -145,7 +145,11 @@ impl<'r, L: RecordFormat, R: RowVisitor> RowRecordReader<'r, L, R> {
         let take = &mut |row: &Row<'_>| {
             has_rows = true;
             account.count_row(row.calls, row.datatype);
-            prints.add_row(row.step, row.comm, row.op_count, || call_print(row));
+            let (comm, number) = match row.op_count {
+                None => (row.comm_id.map(duplicate_inputs::nonzero_hash), row.seq),
+                count => (row.comm, count),
+            };
+            prints.add_row(row.step, comm, number, || call_print(row));
             rows.visit_row(row);
         };
         let record = RecordText {
@@ -169,16 +173,26 @@ impl<'r, L: RecordFormat, R: RowVisitor> RowRecordReader<'r, L, R> {
     }
 }
 
-/// Returns the hash of a row's process and the fingerprint of its call, equal to that of its log line.
-/// `None` if the row represents several calls, or lacks a column.
+/// Returns the hash of a row's process and the fingerprint of its call, equal to that of its log line. A record
+/// without NCCL's count has its own number, and the communicator's id and rank. `None` if the row represents several calls, or lacks a column.
 fn call_print(row: &Row<'_>) -> Option<(u64, CallFingerprint)> {
-    let call = CallIdentityText {
-        op: row.op,
-        op_count: row.op_count?,
-        count: row.count?,
-        datatype: row.datatype?.0,
-        comm: row.comm?,
-        stream: row.stream?,
+    let call = match row.op_count {
+        None => CallIdentityText {
+            op: row.op,
+            op_count: row.seq?,
+            count: row.rank?.into(),
+            datatype: 0,
+            comm: duplicate_inputs::nonzero_hash(row.comm_id?),
+            stream: 0,
+        },
+        Some(op_count) => CallIdentityText {
+            op: row.op,
+            op_count,
+            count: row.count?,
+            datatype: row.datatype?.0,
+            comm: row.comm?,
+            stream: row.stream?,
+        },
     };
     let who = duplicate_inputs::nonzero_hash((row.host, row.pid?));
     (row.calls == 1).then(|| (who, CallFingerprint::of_call_text(&call)))
