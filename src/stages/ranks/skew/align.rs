@@ -2,7 +2,7 @@
 //!
 //! A host with a clock that is ahead looks as if it were always late. So the median difference of hosts at
 //! their common calls is taken as the difference of their clocks, stretch by stretch, and reported. So are the processes
-//! of a host whose calls disprove that they share a clock.
+//! of a host, where its calls disprove that they share a clock.
 
 use super::window::{RankArrival, SkewCall};
 use crate::report::Report;
@@ -29,7 +29,7 @@ pub(super) type StretchOffsets = BTreeMap<u32, (i64, i64)>;
 #[derive(Debug, Default)]
 pub(super) struct HostClocks {
     hosts: BTreeMap<Vec<u8>, HostClockOffsets>,
-    /// The hosts whose processes do not share a clock, once a stretch has durations.
+    /// The hosts with processes that do not share a clock, once a stretch has durations.
     disproved: Option<BTreeSet<u32>>,
 }
 
@@ -60,7 +60,7 @@ pub(super) fn lower_median(values: &mut [i64]) -> Option<i64> {
 }
 
 impl HostClocks {
-    /// Returns the hosts whose processes cannot share a clock, by the first stretch with durations of calls that keep
+    /// Returns the hosts with processes that cannot share a clock, by the first stretch with durations of calls that keep
     /// their ranks together: at none did the first rank there end after the last one began. Single calls prove nothing: a host
     /// may run ahead of its GPU, and a kernel's duration begins later. But it does not do so at a communicator's first
     /// call.
