@@ -244,6 +244,7 @@ mod tests {
                         comm: 7,
                         rank: 0,
                         nranks,
+                        dev: None,
                         comm_id: Some(id).filter(|&id| id != u64::MAX),
                         split: None,
                         start: false,

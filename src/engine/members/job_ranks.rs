@@ -3,9 +3,10 @@
 
 use super::comm_id::CommId;
 use super::input_processes::DisjointSets;
-use super::{CommIdentity, MergedMembers};
+use super::{CommIdentity, MergedMembers, SpeakerDevice};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::Hash;
 
 /// A communicator as far as its members were seen.
 #[derive(Debug, Default)]
@@ -68,8 +69,15 @@ impl ConnectedJobs {
 pub struct JobRanks {
     /// Processes with one rank. `None`: two communicators of all ranks differ in it.
     of_process: FxHashMap<u32, Option<u32>>,
-    /// The communicators of all ranks of a job.
-    worlds: FxHashSet<CommId>,
+    /// Members of communicators of all ranks of a job, and those of processes with several ranks by their GPUs. `None`:
+    /// two GPUs are it.
+    of_member: FxHashMap<CommIdentity, Option<u32>>,
+}
+
+/// Notes a rank of a key, which has none if it has several.
+fn note_rank<K: Eq + Hash>(ranks: &mut FxHashMap<K, Option<u32>>, key: K, rank: u32) {
+    let known = ranks.entry(key).or_insert(Some(rank));
+    *known = known.filter(|known| *known == rank);
 }
 
 impl JobRanks {
@@ -92,14 +100,9 @@ impl JobRanks {
 
     /// The rank of a member of a communicator; `process` is its real one.
     pub fn rank_of(&self, process: u32, identity: Option<&CommIdentity>) -> Option<u32> {
-        match identity {
-            Some(CommIdentity {
-                rank,
-                comm_id: Some(id),
-                ..
-            }) if self.worlds.contains(id) => Some(*rank),
-            _ => self.of_process.get(&process).copied().flatten(),
-        }
+        let of_member = identity.and_then(|own| self.of_member.get(own));
+        let rank = of_member.or_else(|| self.of_process.get(&process));
+        rank.copied().flatten()
     }
 }
 
@@ -109,6 +112,17 @@ impl MergedMembers {
         self.sides.len()
     }
 
+    /// The processes, devices and identities of the INIT lines so far.
+    fn iter_gpus(&self, aliases: &[u32]) -> impl Iterator<Item = (SpeakerDevice, CommIdentity)> {
+        self.sides.iter().map(|&(process, dev, identity)| {
+            let process = aliases.get(process as usize).copied().unwrap_or(process);
+            (
+                SpeakerDevice { process, dev },
+                *self.identities.get(identity),
+            )
+        })
+    }
+
     /// Groups the INIT lines so far by communicator, those without ids by size; `aliases` are
     /// [`MergedMembers::process_aliases`].
     pub(super) fn group_init_lines(
@@ -116,18 +130,12 @@ impl MergedMembers {
         aliases: &[u32],
     ) -> (NamedRanks, BTreeMap<u32, ProcessRanks>) {
         let (mut named, mut unnamed) = (NamedRanks::new(), BTreeMap::new());
-        for &(process, identity) in &self.sides {
-            let CommIdentity {
-                rank,
-                nranks,
-                comm_id,
-            } = *self.identities.get(identity);
-            let process = aliases.get(process as usize).copied().unwrap_or(process);
-            let members: &mut ProcessRanks = match comm_id {
-                Some(id) => named.entry((id, nranks)).or_default(),
-                None => unnamed.entry(nranks).or_default(),
+        for (gpu, own) in self.iter_gpus(aliases) {
+            let members: &mut ProcessRanks = match own.comm_id {
+                Some(id) => named.entry((id, own.nranks)).or_default(),
+                None => unnamed.entry(own.nranks).or_default(),
             };
-            members.entry(process).or_default().push(rank);
+            members.entry(gpu.process).or_default().push(own.rank);
         }
         (named, unnamed)
     }
@@ -139,12 +147,24 @@ impl MergedMembers {
             return JobRanks::by_counting(&unnamed);
         }
         let mut found = JobRanks::default();
-        for ((id, _), members) in find_worlds(&named, aliases.len()) {
-            found.worlds.insert(*id);
-            for (process, ranks) in members {
-                let rank = Some(ranks[0]).filter(|first| ranks.iter().all(|rank| rank == first));
-                let known = found.of_process.entry(*process).or_insert(rank);
-                *known = known.filter(|known| Some(*known) == rank);
+        let worlds = find_worlds(&named, aliases.len()).into_iter();
+        let worlds: FxHashSet<_> = worlds.map(|(key, _)| *key).collect();
+        let mut of_gpu = FxHashMap::default();
+        for (gpu, own) in self.iter_gpus(aliases) {
+            if own
+                .comm_id
+                .is_some_and(|id| worlds.contains(&(id, own.nranks)))
+            {
+                found.of_member.insert(own, Some(own.rank));
+                note_rank(&mut found.of_process, gpu.process, own.rank);
+                note_rank(&mut of_gpu, gpu, own.rank);
+            }
+        }
+        for (gpu, own) in self.iter_gpus(aliases) {
+            if found.of_process.get(&gpu.process) == Some(&None)
+                && let Some(rank) = of_gpu.get(&gpu).copied().flatten()
+            {
+                note_rank(&mut found.of_member, own, rank);
             }
         }
         found
@@ -183,8 +203,13 @@ mod tests {
 
     /// Members of processes whose INIT lines give (process, id, rank, size).
     fn members_of(sides: &[(u32, Option<u64>, u32, u32)]) -> MergedMembers {
+        gpus_of(&Vec::from_iter(sides.iter().map(|side| (*side, None))))
+    }
+
+    /// The same with their devices.
+    fn gpus_of(sides: &[((u32, Option<u64>, u32, u32), Option<u32>)]) -> MergedMembers {
         let mut merged = MergedMembers::default();
-        for &(process, id, rank, nranks) in sides {
+        for &((process, id, rank, nranks), dev) in sides {
             let pid = Some(100 + u64::from(process));
             let process = merged.origins.intern_process(b"host", pid, true);
             let comm_id = id.map(CommId::from_printed);
@@ -193,7 +218,7 @@ mod tests {
                 nranks,
                 comm_id,
             });
-            merged.sides.insert((process, identity));
+            merged.sides.insert((process, dev, identity));
         }
         merged
     }
@@ -241,6 +266,14 @@ mod tests {
         };
         assert_eq!(ranks.rank_of(0, Some(&identity(1, 9))), Some(1));
         assert_eq!(ranks.rank_of(0, Some(&identity(0, 5))), None);
+        // The device of an INIT line is one rank of the job.
+        let world = (0..3).map(|rank| ((0, Some(9), rank, 3), Some(7 - rank)));
+        let pair = (0..2).map(|rank| ((0, Some(5), rank, 2), Some(5 + rank)));
+        let merged = gpus_of(&Vec::from_iter(world.chain(pair)));
+        let ranks = merged.find_job_ranks(&merged.process_aliases());
+        assert_eq!(ranks.rank_of(0, Some(&identity(0, 5))), Some(2));
+        assert_eq!(ranks.rank_of(0, Some(&identity(1, 5))), Some(1));
+        assert_eq!(ranks.rank_of(0, None), None);
     }
 
     #[test]

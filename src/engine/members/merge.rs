@@ -36,7 +36,7 @@ impl MergedMembers {
             self.add_sole_meaning((here(process), comm), identities[identity as usize]);
         }
         let sides = other.sides.iter();
-        let sides = sides.map(|&(process, of)| (here(process), identities[of as usize + 1] - 1));
+        let sides = sides.map(|&(of, dev, own)| (here(of), dev, identities[own as usize + 1] - 1));
         self.sides.extend(sides);
         for (&(process, parent, color), &children) in &other.children {
             let known = self.children.entry((here(process), parent, color));

@@ -81,8 +81,8 @@ pub struct MergedMembers {
     recent: FxHashMap<(u32, u64), Vec<(u64, u32)>>,
     // Splits of a communicator with one color that a process made, for NCCL without child numbers.
     children: FxHashMap<(u32, CommId, i64), u32>,
-    /// The identities that INIT lines gave to processes.
-    sides: FxHashSet<(u32, u32)>,
+    /// The identities that INIT lines gave to processes and their devices.
+    sides: FxHashSet<(u32, Option<u32>, u32)>,
     // The only meaning that an address of a process had; 0 if it had several.
     sole: FxHashMap<(u32, u64), u32>,
     // The processes that use an address.
@@ -242,7 +242,7 @@ impl MergedMembers {
         let identity = self.merge_identity(process, init, means(init.comm), parent);
         if identity > 0 {
             self.add_sole_meaning(key, identity);
-            self.sides.insert((process, identity - 1));
+            self.sides.insert((process, init.dev, identity - 1));
         }
         self.set_meaning(key, identity, *at);
         self.twice.add_init(process, init, *at);

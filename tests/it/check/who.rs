@@ -1,6 +1,7 @@
 //! nccl-check where few ranks take part: which of two is wrong.
 
-use crate::support::{Csv, Proc, feed, procs};
+use crate::support::{Csv, Proc, feed, procs, run};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// The first finding: `finding sure pid`.
@@ -260,4 +261,75 @@ fn only_whole_steps_that_are_missing_suggest_uneven_data() {
         assert!(says.contains(text), "{text}: {says}");
         assert_eq!(says.contains("uneven data"), at < 2, "{says}");
     }
+}
+
+/// Two processes with three GPUs each, in a world, in threes on a host and in pairs: of a pair each process has one.
+/// Rank 4 makes another call with the others of its host.
+fn wrong_gpu_of_a_process() -> String {
+    let members = |rank: u32| {
+        let member = |kind: u32, nranks: u32, own: u32, id: u64| {
+            let of = Proc {
+                host: ["gpu-a", "gpu-b"][(rank / 3) as usize],
+                pid: 7000,
+                dev: rank % 3,
+                comm: 0x55d0_a000_0000 + u64::from(rank * 3 + kind) * 0x1000,
+                nranks,
+            };
+            (of, own, id)
+        };
+        [
+            member(0, 6, rank, 0xa1),
+            member(1, 2, rank / 3, 0xc1 + u64::from(rank % 3)),
+            member(2, 3, rank % 3, 0xb1 + u64::from(rank / 3)),
+        ]
+    };
+    let mut log = String::new();
+    for kind in 0..3 {
+        for rank in 0..6 {
+            let (of, own, id) = members(rank)[kind];
+            writeln!(log, "{}", of.init(own, id)).unwrap();
+        }
+    }
+    for step in 0..4 {
+        for rank in 0..6 {
+            let wrong = u64::from(step == 3 && rank == 4);
+            for (at, count) in [(0, 1), (2, 4096 + wrong), (1, 64)] {
+                let (of, ..) = members(rank)[at];
+                writeln!(log, "{}", of.call("AllReduce", count, 7)).unwrap();
+            }
+        }
+    }
+    log.replace("opCount 2c", "opCount 0")
+}
+
+#[test]
+fn of_a_process_with_several_gpus_the_rank_is_that_of_the_gpu() {
+    let log = wrong_gpu_of_a_process();
+    let check = |more: &[&str]| {
+        let args = [&["-q", "--format", "csv"], more].concat();
+        Csv::of(&feed("nccl-check", &args, log.as_str()).calm())
+    };
+    for csv in [check(&[]), check(&["--rank", "4"])] {
+        let first = ["finding", "rank", "global_rank"].map(|name| csv.get(&csv.rows[0], name));
+        assert_eq!(first, ["count_mismatch", "1", "4"]);
+        let says = csv.get(&csv.rows[0], "says");
+        assert!(says.starts_with("rank 4 (gpu-b, GPU 1, pid 7000"), "{says}");
+    }
+    // The table of calls has it in each row, as the filter has.
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("nccl.log");
+    std::fs::write(&path, &log).unwrap();
+    let calls = |more: &[&str]| {
+        let args = [&["-q", path.to_str().unwrap()], more].concat();
+        Csv::of(&run("nccl-comms", &args).ends(0))
+    };
+    let mut rows = BTreeMap::new();
+    let all = calls(&[]);
+    for row in &all.rows {
+        *rows.entry(all.get(row, "global_rank")).or_insert(0) += 1;
+    }
+    let ranks = ["0", "1", "2", "3", "4", "5"];
+    assert_eq!(rows, BTreeMap::from(ranks.map(|rank| (rank, 12))));
+    let of_rank = calls(&["--rank", "4"]).column("global_rank");
+    assert_eq!(of_rank, ["4"; 12]);
 }

@@ -38,6 +38,8 @@ pub struct CommInit {
     pub rank: u32,
     /// Its size.
     pub nranks: u32,
+    /// The CUDA device.
+    pub dev: Option<u32>,
     /// The id that all members share; printed since 2.18, not on splits of 2.23 to 2.28.
     pub comm_id: Option<u64>,
     /// What it was split from.
@@ -101,8 +103,6 @@ pub struct InitLine<'a> {
     pub stage: InitStage,
     /// The function the program called, such as `ncclCommInitRankConfig`; printed since 2.21.
     pub call: Option<&'a [u8]>,
-    /// The CUDA device.
-    pub cuda_dev: Option<u32>,
     /// The device's number to NVML, which `CUDA_VISIBLE_DEVICES` does not change.
     pub nvml_dev: Option<u32>,
     /// The PCI bus id, printed in hex.
@@ -152,7 +152,6 @@ pub(crate) fn parse_init_line(body: &[u8]) -> Option<InitLine<'_>> {
         init,
         stage,
         call: (!call.is_empty() && call.iter().all(|&b| is_name_byte(b))).then_some(call),
-        cuda_dev: None,
         nvml_dev: None,
         bus_id: None,
         key: None,
@@ -161,7 +160,6 @@ pub(crate) fn parse_init_line(body: &[u8]) -> Option<InitLine<'_>> {
     while let Some(name) = words.next() {
         let mut value = || words.next().unwrap_or_default();
         match name {
-            b"cudaDev" => line.cuda_dev = whole(dec_u32(value())),
             b"nvmlDev" => line.nvml_dev = whole(dec_u32(value())),
             b"busId" => line.bus_id = whole(hex_u64(value())),
             b"key" => line.key = whole(dec_i64(value())),
@@ -244,9 +242,9 @@ fn split_init_line(body: &[u8]) -> Option<InitLineParts<'_>> {
     // The call's name and `[Rank 0]` may be in front.
     let at = memmem::find(&end[..end.len().min(120)], b"comm 0x")?;
     let (rest, (comm, rank, nranks)) = member(text.get(at..)?).ok()?;
-    let comm_id = memmem::find(rest, b" commId 0x")
-        .and_then(|at| hex_u64(&rest[at + b" commId 0x".len()..]).ok())
-        .map(|(_, id)| id);
+    let value = |name: &[u8]| memmem::find(rest, name).map(|at| &rest[at + name.len()..]);
+    let comm_id = value(b" commId 0x").and_then(|text| hex_u64(text).ok());
+    let dev = value(b" cudaDev ").and_then(|text| dec_u32(text).ok());
     let behind = rest.trim_ascii_end();
     // `key 0- Init START` has no blank there.
     let behind = behind.strip_suffix(b"-").unwrap_or(behind);
@@ -257,7 +255,8 @@ fn split_init_line(body: &[u8]) -> Option<InitLineParts<'_>> {
             comm,
             rank,
             nranks,
-            comm_id,
+            dev: dev.map(|(_, dev)| dev),
+            comm_id: comm_id.map(|(_, id)| id),
             split: parse_split(behind),
             start: stage == InitStage::InitStart,
         },
@@ -352,7 +351,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(new.call, Some(&b"ncclCommInitRankConfig"[..]));
-        assert_eq!((new.cuda_dev, new.nvml_dev), (Some(1), Some(3)));
+        assert_eq!((new.init.dev, new.nvml_dev), (Some(1), Some(3)));
         assert_eq!(
             (new.bus_id, new.stage),
             (Some(0x4f000), InitStage::InitStart)
@@ -384,7 +383,7 @@ mod tests {
             parse_init_line(b"comm 0x9 rank 1 nranks 4 cudaDev 1 busId 44000 - Abort COMPLETE")
                 .unwrap();
         assert_eq!(
-            (end.stage, end.cuda_dev),
+            (end.stage, end.init.dev),
             (InitStage::AbortComplete, Some(1))
         );
     }

@@ -1,5 +1,6 @@
 //! The process that a finding names: the rank in the job, the process and its GPU, as far as INIT lines give them.
 
+use crate::members::comm_id::CommId;
 use crate::stages::check::finding::{About, Finding, LineSpot};
 use crate::stages::check::log::job_processes::JobProcesses;
 use crate::stages::check::ranks::names::RankNames;
@@ -49,17 +50,21 @@ pub(crate) fn find_job(
         })
 }
 
-/// Returns a side of the process, that of the named communicator if possible.
+/// Returns a side of the process: that with the finding's rank in its communicator, else one with a rank in the job.
 fn find_side(found: &CommunicatorsSummary, about: &About) -> Option<usize> {
     let all = || {
         let sides = about.host.iter();
         let sides = sides.flat_map(|host| found.sides_of_process(host, about.pid));
         sides.copied()
     };
-    let is_named = |side: &usize| about.rank.is_some() && found.sides[*side].rank == about.rank;
-    let has_job_rank = |side: &usize| found.job_rank_of_side(*side).is_some();
-    let named = all().filter(is_named).find(has_job_rank);
-    named
-        .or_else(|| all().find(has_job_rank))
-        .or_else(|| all().next())
+    let id = about.comm_id.as_ref();
+    let id = id.and_then(|id| CommId::parse(id.as_bytes()));
+    let job_rank = |side: &usize| found.job_rank_of_side(*side);
+    let is_named = |side: &usize| match &found.sides[*side] {
+        own if own.comm_id == id => own.rank == about.rank,
+        _ => about.comm_id.is_none() && job_rank(side) == about.rank,
+    };
+    let ranked = all().filter(|side| job_rank(side).is_some());
+    let best = ranked.min_by_key(|side| (!is_named(side), job_rank(side) != about.global_rank));
+    best.or_else(|| all().next())
 }

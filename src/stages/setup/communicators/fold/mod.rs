@@ -165,7 +165,7 @@ fn keep_init_line(line: &init::InitLine<'_>) -> CommunicatorInitLine {
         comm: line.init.comm,
         rank: Some(line.init.rank),
         nranks: Some(line.init.nranks),
-        dev: line.cuda_dev,
+        dev: line.init.dev,
         nvml_dev: line.nvml_dev,
         bus_id: line.bus_id,
         call: line.call.map(Into::into),
