@@ -4,10 +4,15 @@ use crate::support::{Work, arg, captured_logs, run, run_in};
 
 /// Makes a job with a file for each rank in a folder.
 fn make_job(work: &Work, seed: &str, folder: &str) {
+    make_faulty_job(work, &["--seed", seed], folder);
+}
+
+/// The same with more options.
+fn make_faulty_job(work: &Work, more: &[&str], folder: &str) {
     let sizes = ["--ranks", "16", "--nodes", "2", "--tp", "4", "--steps", "4"];
-    let to = ["--seed", seed, "--layout", "per-rank", "-o", folder];
+    let to = ["--layout", "per-rank", "-o", folder];
     std::fs::create_dir_all(work.dir().join(folder)).unwrap();
-    run_in(work.dir(), "nccl-synth", &[&sizes[..], &to].concat()).ends(0);
+    run_in(work.dir(), "nccl-synth", &[&sizes[..], more, &to].concat()).ends(0);
 }
 
 /// The notes on several jobs.
@@ -121,4 +126,17 @@ fn parts_of_one_job_are_one_job() {
         notes(&work, "nccl-hist", &[&args[..], &["-j1"]].concat()),
         [""; 0]
     );
+}
+
+#[test]
+fn the_rank_that_stopped_is_not_that_of_another_job() {
+    let work = Work::new();
+    make_faulty_job(&work, &["--seed", "1", "--fault", "stall"], "jobs/a");
+    make_job(&work, "2", "jobs/b");
+    for folder in ["jobs/a", "jobs"] {
+        let page = run_in(work.dir(), "nccl-report", &["-q", folder, "-f", "html"]);
+        let page = page.calm().text();
+        let stopped = page.matches(" stopped</strong>").count();
+        assert_eq!(stopped, 1, "{folder}\n{page}");
+    }
 }

@@ -14,12 +14,11 @@ mod waits;
 
 use crate::count::calls::CountedCalls;
 use crate::error::escape::escape_markup;
-use crate::members::SpeakerProcess;
 use crate::stages::check::CheckSummary;
 use crate::stages::check::finding::{Finding, Severity};
 use crate::stages::check::ranks::names::RankNames;
 use crate::stages::check::walk::CheckGathered;
-use crate::stages::communicators::JobGpu;
+use crate::stages::communicators::{CommunicatorsSummary, JobGpu};
 use crate::stages::page::limits::LAST_CALLS_PER_RANK;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -156,7 +155,7 @@ pub(super) fn gather_last_calls(
         RankTail {
             gpu,
             rank,
-            mark: mark_of_rank(&errors, rank, &seen.found.processes[gpu.0 as usize]),
+            mark: mark_of_rank(&errors, rank, gpu.0, &seen.found),
             calls,
             unmet: None,
         }
@@ -223,16 +222,18 @@ fn lacks_named_ranks(ranks: &[RankTail], sides: &SideCalls<'_>) -> bool {
 fn mark_of_rank(
     errors: &[&Finding],
     rank: Option<u32>,
-    process: &SpeakerProcess,
+    process: u32,
+    found: &CommunicatorsSummary,
 ) -> Option<&'static str> {
     let is_named = |finding: &&&Finding| {
         let about = &finding.about;
+        let host = about.host.as_deref();
+        let side = host.and_then(|host| found.sides_of_process(host, about.pid).first());
+        let is_process = side.map(|&side| found.sides[side].process == process);
         match (about.global_rank, rank) {
-            (Some(named), Some(rank)) => named == rank,
-            _ => {
-                let host = about.host.as_ref();
-                about.pid.is_some() && about.pid == process.pid && host == Some(&process.host)
-            }
+            // The rank may be that of another job; a process that no line of NCCL names may be any.
+            (Some(named), Some(rank)) => named == rank && is_process != Some(false),
+            _ => about.pid.is_some() && is_process == Some(true),
         }
     };
     let finding = errors.iter().find(is_named)?;
