@@ -1,5 +1,6 @@
 //! nccl-check where few ranks take part: which of two is wrong.
 
+use crate::check::{findings, job};
 use crate::support::{Csv, Proc, feed, procs, run};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -332,4 +333,35 @@ fn of_a_process_with_several_gpus_the_rank_is_that_of_the_gpu() {
     assert_eq!(rows, BTreeMap::from(ranks.map(|rank| (rank, 12))));
     let of_rank = calls(&["--rank", "4"]).column("global_rank");
     assert_eq!(of_rank, ["4"; 12]);
+}
+
+#[test]
+fn a_sentence_names_the_rank_of_the_job_and_that_in_the_communicator() {
+    let shape = "--ranks 16 --nodes 4 --tp 4 --steps 4";
+    for seed in 1..=4 {
+        for fault in ["slow-init,comm=tensor", "crossed"] {
+            let more = format!("--seed {seed} --lead 1 --fault {fault}");
+            let job = job(shape, &more).unwrap();
+            let truth = &job.truth["fault"];
+            let csv = findings(&job.log);
+            let of = |name: &str| csv.get(&csv.rows[0], name);
+            assert_eq!(
+                of("global_rank"),
+                truth["rank"].to_string(),
+                "{}",
+                of("says")
+            );
+            let gpu = truth["rank"].as_u64().unwrap() % 4;
+            let place = format!("{}, GPU {gpu}, pid {}", of("host"), of("pid"));
+            let own = match of("rank") == of("global_rank") {
+                true => String::new(),
+                false => format!(", its rank {}", of("rank")),
+            };
+            let named = format!("rank {} ({place}{own})", of("global_rank"));
+            // Of a communicator in which all wait the slowest is named last.
+            let is_named = of("says").starts_with(&named)
+                || of("says").ends_with(&format!(", slowest {named}"));
+            assert!(is_named, "{named}: {}", of("says"));
+        }
+    }
 }

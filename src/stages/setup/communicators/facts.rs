@@ -6,6 +6,7 @@ use super::identity::{CommunicatorKey, MergedCommunicator};
 use super::purpose::{CommunicatorPurpose, CommunicatorState};
 use crate::count::tally::UNKNOWN_SIZE;
 use crate::grammar::message::graph::ChannelCounts;
+use crate::members::SpeakerProcess;
 use crate::stages::net::net_stage::FirstReportLine;
 use rustc_hash::FxHashMap;
 use std::cell::OnceCell;
@@ -40,10 +41,16 @@ impl<'f> CommunicatorFacts<'f> {
     }
 
     pub(super) fn members(&self) -> impl Iterator<Item = CommunicatorMember<'f>> {
-        let processes = &self.found.processes;
-        self.sides().map(move |side| {
-            let process = &processes[side.process as usize];
-            CommunicatorMember::new(side, &process.host, process.pid)
+        let found = self.found;
+        self.communicator.sides.iter().map(move |&at| {
+            let side = &found.sides[at];
+            let SpeakerProcess { host, pid } = &found.processes[side.process as usize];
+            CommunicatorMember {
+                at,
+                side,
+                host,
+                pid: *pid,
+            }
         })
     }
 
@@ -321,6 +328,8 @@ impl<'f> CommunicatorFacts<'f> {
 /// A member, as its process reports it.
 #[derive(Debug, Clone, Copy)]
 pub struct CommunicatorMember<'f> {
+    /// Its place in the list of sides.
+    pub(crate) at: usize,
     side: &'f CommunicatorSide,
     /// Its host; empty if the line has no header.
     pub host: &'f [u8],
@@ -329,14 +338,6 @@ pub struct CommunicatorMember<'f> {
 }
 
 impl<'f> CommunicatorMember<'f> {
-    pub(super) fn new(
-        side: &'f CommunicatorSide,
-        host: &'f [u8],
-        pid: Option<u64>,
-    ) -> CommunicatorMember<'f> {
-        CommunicatorMember { side, host, pid }
-    }
-
     /// Returns its rank.
     pub fn rank(&self) -> Option<u32> {
         self.side.rank

@@ -15,6 +15,8 @@ use super::odd_hosts::{about_hosts, evidence_of_lines};
 use crate::count::spread::SortedValues;
 use crate::stages::check::finding::{About, Confidence, Finding, Kind, Severity};
 use crate::stages::check::questions::job_facts::JobFacts;
+use crate::stages::check::ranks::names::RankNames;
+use crate::stages::check::streams::compare::CommMember;
 use crate::stages::check::wording::{list_names, number_and_noun, quote_text};
 use crate::stages::communicators::facts::CommunicatorMember;
 use crate::stages::communicators::view::CommunicatorView;
@@ -23,8 +25,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Returns the findings: the slowest communicator of each cause, and the number of others.
 pub(crate) fn find_slow_inits(job: &JobFacts<'_>) -> Vec<Finding> {
     let mut worst: BTreeMap<(Severity, Vec<u8>), (f64, Finding, usize)> = BTreeMap::new();
+    let names = RankNames { found: job.found };
     for view in job.found.views() {
-        let Some((seconds, phase, finding)) = find_slow_part(&view) else {
+        let Some((seconds, phase, finding)) = find_slow_part(&view, names) else {
             continue;
         };
         let key = (finding.severity, phase);
@@ -136,7 +139,10 @@ fn phase_seconds(seat: &CommunicatorMember<'_>, phase: &[u8]) -> f64 {
 }
 
 /// A slow communicator: its seconds, the part, the finding.
-fn find_slow_part(view: &CommunicatorView<'_>) -> Option<(f64, Vec<u8>, Finding)> {
+type SlowPart = (f64, Vec<u8>, Finding);
+
+/// Finds the part that made a communicator slow.
+fn find_slow_part(view: &CommunicatorView<'_>, names: RankNames<'_>) -> Option<SlowPart> {
     let seats: Vec<CommunicatorMember<'_>> =
         view.members().filter(|s| s.init_s().is_some()).collect();
     let total = |seat: &CommunicatorMember<'_>| seat.init_s().map_or(0.0, |(s, _)| s);
@@ -149,8 +155,9 @@ fn find_slow_part(view: &CommunicatorView<'_>) -> Option<(f64, Vec<u8>, Finding)
         .flat_map(|s| s.init_phases().map(|p| p.0))
         .collect();
     let mut working = phases.iter().filter(|phase| !is_waiting_phase(phase));
-    if let Some(found) = working.find_map(|phase| find_slow_rank(view, &seats, seconds, phase)) {
-        return Some(found);
+    let slow = working.find_map(|phase| find_slow_rank(view, names, &seats, seconds, phase));
+    if slow.is_some() {
+        return slow;
     }
     let (phase, part) = slowest
         .init_phases()
@@ -176,7 +183,7 @@ fn find_slow_part(view: &CommunicatorView<'_>) -> Option<(f64, Vec<u8>, Finding)
         1.. if 2 * late.len() <= seats.len() => (
             format!(
                 "{base}; {} came last and the others waited",
-                describe_seats(&late)
+                describe_seats(&late, names)
             ),
             match seconds > LATE_RANKS_WARNING_S {
                 true => Severity::Warning,
@@ -186,7 +193,7 @@ fn find_slow_part(view: &CommunicatorView<'_>) -> Option<(f64, Vec<u8>, Finding)
             "each rank waits there for the others, and the last one waits least",
         ),
         _ => (
-            format!("{base} (slowest {})", describe_seats(&[slowest])),
+            format!("{base}, slowest {}", describe_seats(&[slowest], names)),
             Severity::Warning,
             vec![slowest],
             "the rank prints the time of each part",
@@ -200,10 +207,11 @@ fn find_slow_part(view: &CommunicatorView<'_>) -> Option<(f64, Vec<u8>, Finding)
 /// Ranks that are slow by themselves in a part: they explain the waits of the others.
 fn find_slow_rank(
     view: &CommunicatorView<'_>,
+    names: RankNames<'_>,
     seats: &[CommunicatorMember<'_>],
     seconds: f64,
     phase: &[u8],
-) -> Option<(f64, Vec<u8>, Finding)> {
+) -> Option<SlowPart> {
     let usual = SortedValues::new(seats.iter().map(|seat| phase_seconds(seat, phase)));
     let usual = usual.median().unwrap_or(0.0);
     let is = |seat: &&CommunicatorMember<'_>| {
@@ -221,7 +229,7 @@ fn find_slow_rank(
     let says = format!(
         "{} of {} took {most:.1} s of {seconds:.1} s for {}; the median of the ranks is \
          {usual:.1} s",
-        describe_seats(&odd),
+        describe_seats(&odd, names),
         describe_communicator(view),
         describe_phase(phase),
     );
@@ -271,15 +279,19 @@ fn describe_communicator(view: &CommunicatorView<'_>) -> String {
     format!("the communicator{id}{of}")
 }
 
-/// Formats `rank 3 on n1`, `ranks 3 and 4 on n1`.
-fn describe_seats(seats: &[&CommunicatorMember<'_>]) -> String {
+/// Formats `rank 11 (n1, GPU 3, pid 4123, its rank 3)`, `ranks 3 and 4 on n1`.
+fn describe_seats(seats: &[&CommunicatorMember<'_>], names: RankNames<'_>) -> String {
     let hosts: BTreeSet<&[u8]> = seats.iter().map(|seat| seat.host).collect();
-    let ranks = seats.iter().map(|seat| match seat.rank() {
-        Some(rank) => rank.to_string(),
-        None => "of unknown number".to_owned(),
+    let members = seats.iter().map(|seat| CommMember {
+        rank: seat.rank(),
+        side: seat.at,
+        ..CommMember::default()
     });
-    let s = if seats.len() == 1 { "" } else { "s" };
-    format!("rank{s} {} on {}", list_names(ranks), list_names(&hosts))
+    let ranks = names.describe_members(&Vec::from_iter(members));
+    match seats.len() {
+        1 => ranks,
+        _ => format!("{ranks} on {}", list_names(&hosts)),
+    }
 }
 
 /// Describes a part.

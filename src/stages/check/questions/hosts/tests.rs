@@ -517,7 +517,7 @@ fn a_slow_start_is_told_with_its_part_and_its_ranks() {
         said([topo; 4]),
         [
             "warning: the communicator 0xabc of 4 ranks took 55.0 s to make, 99 % of it finding the \
-          hardware (topo) (slowest rank 0 on n0)"
+          hardware (topo), slowest rank 0 (n0, GPU 0, pid 100)"
         ]
     );
     let waits = "kernels 0.60, bootstrap 30.00, topo 0.30";
@@ -525,14 +525,14 @@ fn a_slow_start_is_told_with_its_part_and_its_ranks() {
         said([waits, waits, fast, waits]),
         [
             "note: the communicator 0xabc of 4 ranks took 30.9 s to make, 97 % of it waiting for \
-             the other ranks (bootstrap); rank 2 on n1 came last and the others waited"
+             the other ranks (bootstrap); rank 2 (n1, GPU 0, pid 102) came last and the others waited"
         ]
     );
     let loads = "kernels 30.00, bootstrap 0.10, topo 0.30";
     assert_eq!(
         said([waits, waits, waits, loads]),
         [
-            "warning: rank 3 on n1 of the communicator 0xabc of 4 ranks took 30.0 s of 30.9 s for \
+            "warning: rank 3 (n1, GPU 0, pid 103) of the communicator 0xabc of 4 ranks took 30.0 s of 30.9 s for \
           loading the kernels (kernels); the median of the ranks is 0.6 s"
         ]
     );

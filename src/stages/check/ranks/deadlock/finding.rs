@@ -25,7 +25,11 @@ impl Rendezvous {
         };
         let own = self.waiting_ranks(blamed.own, &blamed.ranks, call)?;
         let others = self.waiting_ranks(blamed.others, &blamed.waiting, call)?;
-        let lacks = self.member_of(blamed.others, *blamed.ranks.first()?);
+        // Each by its rank in the communicator on which it lacks the call.
+        let lacking = blamed.ranks.iter();
+        let lacking = lacking.filter_map(|&rank| self.member_of(blamed.others, rank));
+        let lacking: Vec<CommMember> = lacking.copied().collect();
+        let lacks = lacking.first();
         let of = lacks.map_or(blamed.own, |_| blamed.others);
         let communicator = self.roster.communicators[of.0 as usize].0;
         let who = *lacks.unwrap_or(&own.first);
@@ -39,7 +43,7 @@ impl Rendezvous {
             false => Confidence::Medium,
         };
         let says = match lacks {
-            Some(_) => describe_lacking_members(&own, &others, names),
+            Some(_) => describe_lacking_members(&lacking, &own, &others, names),
             None => describe_each_wait(&own, &others, names),
         } + &describe_more_ranks(circle, &blamed);
         Some(Finding {
@@ -102,15 +106,16 @@ impl WaitingRanks<'_> {
 
 /// The ranks to blame are members of the collective that the others wait in.
 fn describe_lacking_members(
+    lacking: &[CommMember],
     own: &WaitingRanks<'_>,
     others: &WaitingRanks<'_>,
     names: RankNames<'_>,
 ) -> String {
-    let many = own.members.len();
+    let many = lacking.len();
     format!(
         "{} {} not made {}, and {} for it: a deadlock; {} in {}, which the others have not made: two \
          communicators in crossed order, or a call left out",
-        names.describe_members(&own.members),
+        names.describe_members(lacking),
         verb_form(many, "has", "have"),
         others.describe_collective(names),
         others.describe_wait(names),
