@@ -636,3 +636,19 @@ fn the_last_calls_show_who_waits_in_which_call() {
     assert_eq!(two.matches(" unmet\"").count(), 2, "{two}");
     assert!(two.contains("<title>rank 1 on h1</title>"), "{two}");
 }
+
+#[test]
+fn every_form_of_the_page_has_the_note_on_the_filter() {
+    let inputs = paths(&["hung/ddp-stall"]);
+    let note = "tables of calls: the filter kept 141 of 557 calls";
+    for form in ["text", "md", "html", "json"] {
+        let mut args = inputs.clone();
+        args.extend(["--rank", "0", "-q", "--format", form].map(str::to_owned));
+        let page = run("nccl-report", &args).calm().text();
+        assert!(page.contains(note), "{form}\n{page}");
+        assert!(
+            !page.to_lowercase().contains("over all ranks"),
+            "{form}\n{page}"
+        );
+    }
+}

@@ -10,7 +10,7 @@ use super::series::StepOutlier;
 use super::{PageSection, ReportPage};
 use crate::output::render::cells::iter_rows;
 use crate::output::render::units::{block_bar, group_digits, seconds_text, short_bytes};
-use crate::report::{count_phrase, escape_for_terminal};
+use crate::report::{ReportMessage, count_phrase, escape_for_terminal};
 use crate::stages::check::finding::Kind;
 use page_lines::{PageLines, cut_to_width, write_wrapped};
 use std::fmt::Write as _;
@@ -147,9 +147,13 @@ fn format_percent(share: f64) -> String {
 
 fn write_operations(page: &ReportPage, out: &mut PageLines) {
     write_heading(
-        "Calls, bytes over all ranks, and percent of calls by size",
+        "Calls, bytes over their ranks, and percent of calls by size",
         out,
     );
+    let of_filter = |one: &&ReportMessage| one.text.starts_with(page.filter_prefix);
+    for one in page.caveats.iter().filter(of_filter) {
+        write_wrapped("  ", &one.text, 2, out);
+    }
     let list = operations_by_bytes(page);
     if list.is_empty() {
         return write_unknown_section(page, PageSection::Operations, out);
