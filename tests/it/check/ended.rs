@@ -2,7 +2,7 @@
 //! wrong with.
 
 use crate::check::{findings, job};
-use crate::support::{Csv, Proc, data, feed, nemo, procs, run_in};
+use crate::support::{Csv, Proc, data, feed, nemo, procs, run, run_in};
 use std::fmt::Write as _;
 
 /// What is not about how the log was written: `severity finding rank pid`.
@@ -644,6 +644,9 @@ fn an_attempt_that_a_later_one_outlived_is_a_note() {
     let all = told(&log, &[]);
     assert!(all[0].starts_with("note rank_crashed 0 "), "{all:?}");
     assert_eq!(wrong(&log), [""; 0]);
+    // The ranks of both attempts are those of one job.
+    let text = run("nccl-check", &["-q", "-f", "text", &job.log]).calm();
+    assert!(text.text().contains(": 8 ranks compared over "));
     let begin = log.find(end.unwrap()).unwrap() + end.unwrap().len();
     // In files of their own the steps tell which attempt is the later one.
     let dir = tempfile::tempdir().unwrap();

@@ -17,7 +17,7 @@ pub struct JudgedParts {
     pub compared: u64,
     /// The communicators with calls that were not compared.
     pub uncompared: u64,
-    /// The ranks that made them: a process may have several GPUs.
+    /// The ranks that made them, those of all attempts of a job once: a process may have several GPUs.
     pub ranks: u64,
     /// The ranks of the largest communicator.
     pub job_ranks: u64,
@@ -91,16 +91,19 @@ impl JudgedParts {
     ) -> JudgedParts {
         let uncompared = list_uncompared(compared);
         let communicators = list_compared(compared, &uncompared, found);
-        let sides = communicators.values().flatten();
-        let gpus: BTreeSet<JobGpu> = sides.map(|&at| gpu_of_side(&found.sides[at])).collect();
-        let processes: BTreeSet<u32> = gpus.iter().map(|(process, _)| *process).collect();
+        let sides = || communicators.values().flatten().copied();
+        let processes: BTreeSet<u32> = sides().map(|at| found.sides[at].process).collect();
+        // In each attempt of one job a rank is another process. Ranks of several jobs are not the same.
+        let job_rank = |at| found.job_rank_of_side(at).filter(|_| jobs < 2);
+        let rank = |at| job_rank(at).ok_or_else(|| gpu_of_side(&found.sides[at]));
+        let ranks: BTreeSet<Result<u32, JobGpu>> = sides().map(rank).collect();
         let of_them = |side: &&CommunicatorSide| processes.contains(&side.process);
         let mut states = found.sides.iter().filter(of_them).map(|side| side.state);
         let largest = found.communicators.iter().filter_map(|c| c.nranks).max();
         JudgedParts {
             compared: communicators.len() as u64,
             uncompared: uncompared.len() as u64,
-            ranks: gpus.len() as u64,
+            ranks: ranks.len() as u64,
             job_ranks: largest.map_or(0, u64::from),
             jobs: jobs as u64,
             steps: found.steps,
