@@ -201,13 +201,16 @@ mod tests {
     use super::*;
     use crate::members::comm_id::CommId;
 
-    /// Members of processes whose INIT lines give (process, id, rank, size).
-    fn members_of(sides: &[(u32, Option<u64>, u32, u32)]) -> MergedMembers {
+    /// The process, id, rank and size of an INIT line.
+    type InitOfProcess = (u32, Option<u64>, u32, u32);
+
+    /// Members of processes with these INIT lines.
+    fn members_of(sides: &[InitOfProcess]) -> MergedMembers {
         gpus_of(&Vec::from_iter(sides.iter().map(|side| (*side, None))))
     }
 
     /// The same with their devices.
-    fn gpus_of(sides: &[((u32, Option<u64>, u32, u32), Option<u32>)]) -> MergedMembers {
+    fn gpus_of(sides: &[(InitOfProcess, Option<u32>)]) -> MergedMembers {
         let mut merged = MergedMembers::default();
         for &((process, id, rank, nranks), dev) in sides {
             let pid = Some(100 + u64::from(process));
@@ -224,7 +227,7 @@ mod tests {
     }
 
     /// The rank of each process in a communicator that has no ranks of its own to give.
-    fn ranks_of(sides: &[(u32, Option<u64>, u32, u32)]) -> Vec<Option<u32>> {
+    fn ranks_of(sides: &[InitOfProcess]) -> Vec<Option<u32>> {
         let merged = members_of(sides);
         let ranks = merged.find_job_ranks(&merged.process_aliases());
         let processes = 0..merged.origins.processes.items().len() as u32;

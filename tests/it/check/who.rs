@@ -360,7 +360,7 @@ fn a_sentence_names_the_rank_of_the_job_and_that_in_the_communicator() {
             let named = format!("rank {} ({place}{own})", of("global_rank"));
             // Of a communicator in which all wait the slowest is named last.
             let is_named = of("says").starts_with(&named)
-                || of("says").ends_with(&format!(", slowest {named}"));
+                || of("says").ends_with(&format!(", where {named} is the slowest"));
             assert!(is_named, "{named}: {}", of("says"));
         }
     }

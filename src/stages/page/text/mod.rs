@@ -150,7 +150,10 @@ fn write_operations(page: &ReportPage, out: &mut PageLines) {
         "Calls, bytes over their ranks, and percent of calls by size",
         out,
     );
-    let of_filter = |one: &&ReportMessage| one.text.starts_with(page.filter_prefix);
+    let of_filter = |one: &&ReportMessage| {
+        let prefix = page.filter_prefix;
+        !prefix.is_empty() && one.text.starts_with(prefix)
+    };
     for one in page.caveats.iter().filter(of_filter) {
         write_wrapped("  ", &one.text, 2, out);
     }

@@ -193,7 +193,10 @@ fn find_slow_part(view: &CommunicatorView<'_>, names: RankNames<'_>) -> Option<S
             "each rank waits there for the others, and the last one waits least",
         ),
         _ => (
-            format!("{base}, slowest {}", describe_seats(&[slowest], names)),
+            format!(
+                "{base}, where {} is the slowest",
+                describe_seats(&[slowest], names)
+            ),
             Severity::Warning,
             vec![slowest],
             "the rank prints the time of each part",

@@ -517,7 +517,7 @@ fn a_slow_start_is_told_with_its_part_and_its_ranks() {
         said([topo; 4]),
         [
             "warning: the communicator 0xabc of 4 ranks took 55.0 s to make, 99 % of it finding the \
-          hardware (topo), slowest rank 0 (n0, GPU 0, pid 100)"
+          hardware (topo), where rank 0 (n0, GPU 0, pid 100) is the slowest"
         ]
     );
     let waits = "kernels 0.60, bootstrap 30.00, topo 0.30";
