@@ -107,3 +107,21 @@ fn cut_dumps_are_not_judged() {
     );
     assert!(answer(1).starts_with("rank 1"), "{}", answer(1));
 }
+
+/// Records of a process with a communicator that the log does not have fill no call of it.
+#[test]
+fn dumps_of_another_job_give_no_times() {
+    let hung = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/hung");
+    let filled = |job: &str| {
+        let mut args = vec![hung.join("ddp-stall/nccl.log.gz").display().to_string()];
+        for rank in 0..4 {
+            let dump = hung.join(job).join(format!("nccl_trace_rank_{rank}.gz"));
+            args.extend(["--times".to_owned(), dump.display().to_string()]);
+        }
+        run("nccl-comms", &args).ends(0).stderr
+    };
+    let own = filled("ddp-stall");
+    assert!(own.contains("557 of 557 calls have a record"), "{own}");
+    let other = filled("pp-recv");
+    assert!(other.contains("0 of 557 calls have a record"), "{other}");
+}

@@ -109,10 +109,9 @@ impl FlightDumps {
         if !job.other_runs.is_empty() {
             let ranks = job.other_runs.len();
             report.note(&format!(
-                "the {} of {} {} of another run by their times or their number of ranks, and not compared",
+                "not compared: the {} of {}, of another run by the times of calls or the number of ranks",
                 verb_form(ranks, "dump", "dumps"),
                 list_ranks(&job.other_runs),
-                verb_form(ranks, "is", "are"),
             ));
         }
         let groups = job.group_calls();

@@ -85,6 +85,10 @@ impl JoinedRecords {
         let mut members: Vec<_> = members.collect();
         // Those with few candidates spare the alignments of the others.
         members.sort_by_key(|(candidates, _)| candidates.len());
+        // A process with a communicator that the log does not have is another job's.
+        if members.first().is_some_and(|(of, _)| of.is_empty()) {
+            members.iter_mut().for_each(|(of, _)| of.clear());
+        }
         let all = members.iter().flat_map(|(candidates, _)| candidates);
         let all: BTreeSet<LoggedProcess> = all.filter_map(|at| process_of(*at)).collect();
         let is_known = all.len() == 1;
