@@ -125,20 +125,24 @@ impl DumpedJob {
             .collect()
     }
 
-    /// Counts the ranks with calls that were compared with another rank's of the same group.
+    /// Counts the ranks with a call, or an end of a message, that another whole dump has too.
     pub(super) fn count_judged_ranks(&self, groups: &[GroupDumpCalls<'_>]) -> JudgedRecords {
+        let is_whole = |rank: u32| self.ranks.get(&rank).is_some_and(|left| left.is_whole);
         let mut compared: BTreeSet<u32> = BTreeSet::new();
         for grouped in groups {
-            let callers: BTreeSet<u32> = grouped
-                .members
-                .keys()
-                .chain(grouped.messages.keys())
-                .copied()
-                .filter(|rank| self.ranks[rank].is_whole)
-                .collect();
-            if callers.len() > 1 {
-                compared.extend(callers);
+            let ends = grouped.iter_messages().map(|call| [call.rank, call.peer]);
+            compared.extend(
+                ends.filter(|ends| ends.iter().all(|end| is_whole(*end)))
+                    .flatten(),
+            );
+            let mut callers: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
+            for (&rank, calls) in grouped.members.iter().filter(|(rank, _)| is_whole(**rank)) {
+                calls
+                    .keys()
+                    .for_each(|seq| callers.entry(*seq).or_default().push(rank));
             }
+            let shared = callers.into_values().filter(|ranks| ranks.len() > 1);
+            compared.extend(shared.flatten());
         }
         let mut all = self.ranks_in_groups();
         all.extend(self.ranks.keys());

@@ -143,6 +143,12 @@ fn only_ranks_whose_calls_were_compared_are_judged() {
     assert_eq!(counts(empty), (4, 2, 0, 0));
     let cut = vec![(of(0, "0"), false), (of(1, "0"), true), (of(2, "0"), true)];
     assert_eq!(counts(cut), (4, 3, 1, 2));
+    // Messages of which no dump has the other end.
+    let send = |rank, to| dump(rank, 4, &[("0", to, 10, true)]);
+    let ends = [send(0, "send 0->1/4"), send(2, "send 2->3/4")];
+    assert_eq!(counts(ends.map(|end| (end, true)).into()), (4, 2, 0, 0));
+    let ends = [send(0, "send 0->1/4"), send(1, "recv 1<-0/4")];
+    assert_eq!(counts(ends.map(|end| (end, true)).into()), (4, 2, 0, 2));
     // The later dump of a rank counts.
     let later = dump(0, 4, &[("0", "all_reduce/400", 10, true); 2]);
     let twice = vec![(of(0, "0"), false), (later, true), (of(1, "0"), true)];
