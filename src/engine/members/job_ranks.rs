@@ -15,6 +15,24 @@ pub struct SeenCommunicator {
     pub nranks: u32,
     /// The numbers of its members' GPUs.
     pub gpus: Vec<usize>,
+    /// Its ranks that were seen, each once.
+    pub ranks: usize,
+}
+
+impl SeenCommunicator {
+    fn count_missing(&self) -> usize {
+        (self.nranks as usize).saturating_sub(self.ranks)
+    }
+}
+
+/// A communicator that has all GPUs of its job which were seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobWorld {
+    /// Its place among the communicators.
+    pub at: usize,
+    /// Its ranks are the job's: no member is missing, or fewer than were seen, and no communicator lacks more of them,
+    /// as it would if the job had GPUs that this one has not. Of fewer members, any group of the job looks like this.
+    pub has_job_ranks: bool,
 }
 
 /// The jobs of some GPUs.
@@ -23,8 +41,8 @@ pub struct ConnectedJobs {
     /// The job of each GPU, as one of its GPUs.
     pub job_of: Vec<usize>,
     /// By job, the communicators that have all its GPUs, if none of the job is larger: a larger one shows that
-    /// the input lacks ranks, and which they are decides the numbers. In their order.
-    pub worlds: FxHashMap<usize, Vec<usize>>,
+    /// the input lacks ranks, and which they are decides the numbers. In their order, those with the job's ranks first.
+    pub worlds: FxHashMap<usize, Vec<JobWorld>>,
 }
 
 impl ConnectedJobs {
@@ -43,11 +61,14 @@ impl ConnectedJobs {
         }
         // The largest communicator of each job, and those of this size with all GPUs.
         let mut largest: FxHashMap<usize, (u32, Vec<usize>)> = FxHashMap::default();
+        let mut most_missing: FxHashMap<usize, usize> = FxHashMap::default();
         for (at, communicator) in communicators.iter().enumerate() {
             let Some(first) = communicator.gpus.first() else {
                 continue;
             };
             let job = job_of[*first];
+            let most = most_missing.entry(job).or_default();
+            *most = communicator.count_missing().max(*most);
             let (nranks, those) = largest.entry(job).or_default();
             if communicator.nranks > *nranks {
                 (*nranks, *those) = (communicator.nranks, Vec::new());
@@ -56,7 +77,17 @@ impl ConnectedJobs {
                 those.push(at);
             }
         }
-        let worlds = largest.into_iter().map(|(job, (_, those))| (job, those));
+        let worlds = largest.into_iter().map(|(job, (_, those))| {
+            let worlds = those.into_iter().map(|at| {
+                let missing = communicators[at].count_missing();
+                let is_most = missing >= most_missing[&job] && missing < communicators[at].ranks;
+                let has_job_ranks = missing == 0 || is_most;
+                JobWorld { at, has_job_ranks }
+            });
+            let mut worlds = Vec::from_iter(worlds);
+            worlds.sort_by_key(|world| !world.has_job_ranks);
+            (job, worlds)
+        });
         ConnectedJobs {
             job_of,
             worlds: worlds.filter(|(_, those)| !those.is_empty()).collect(),
@@ -64,7 +95,7 @@ impl ConnectedJobs {
     }
 }
 
-/// The ranks of processes in their jobs, as far as INIT lines of all ranks report them.
+/// The ranks of processes in their jobs, as far as INIT lines of (almost) all ranks report them.
 #[derive(Debug, Default)]
 pub struct JobRanks {
     /// Processes with one rank. `None`: two communicators of all ranks differ in it.
@@ -177,7 +208,7 @@ pub(super) type ProcessRanks = BTreeMap<u32, Vec<u32>>;
 /// Communicators by id and size.
 pub(super) type NamedRanks = BTreeMap<(CommId, u32), ProcessRanks>;
 
-/// Finds the communicators of all ranks of a job of which no member is missing, of so many processes.
+/// Finds the communicators that have the ranks of a job, of so many processes.
 pub(super) fn find_worlds(
     named: &NamedRanks,
     processes: usize,
@@ -185,15 +216,13 @@ pub(super) fn find_worlds(
     let seen = named.iter().map(|((_, nranks), members)| SeenCommunicator {
         nranks: *nranks,
         gpus: members.keys().map(|process| *process as usize).collect(),
+        ranks: FxHashSet::from_iter(members.values().flatten()).len(),
     });
     let jobs = ConnectedJobs::new(processes, &Vec::from_iter(seen));
     let named = Vec::from_iter(named);
-    let worlds = jobs.worlds.values().flatten().map(|&at| named[at]);
-    let is_whole = |((_, nranks), members): &(&(CommId, u32), &ProcessRanks)| {
-        let ranks: FxHashSet<u32> = members.values().flatten().copied().collect();
-        ranks.len() == *nranks as usize
-    };
-    worlds.filter(is_whole).collect()
+    let worlds = jobs.worlds.values().flatten();
+    let worlds = worlds.filter(|world| world.has_job_ranks);
+    worlds.map(|world| named[world.at]).collect()
 }
 
 #[cfg(test)]
@@ -244,8 +273,18 @@ mod tests {
         let all = [&groups[..], &world].concat();
         let ranks = [Some(0), Some(1), Some(2), Some(3)];
         assert_eq!(ranks_of(&all), ranks);
-        // A line of the largest communicator that is missing leaves all unknown: which rank it was decides.
-        assert_eq!(ranks_of(&all[..all.len() - 1]), [None; 4]);
+        // A rank that is missing everywhere leaves the others' known.
+        let others: Vec<_> = all.iter().filter(|of| of.0 != 3).copied().collect();
+        assert_eq!(ranks_of(&others), ranks[..3]);
+        // Of a job without a communicator of all ranks, the first ranks of hosts have one that lacks no member.
+        let firsts = (0..4).map(|p| (p, Some(9), p, 5));
+        let of_host = (0..4).map(|p| (p, Some(20 + u64::from(p)), 0, 3));
+        assert_eq!(ranks_of(&Vec::from_iter(firsts.chain(of_host))), [None; 4]);
+        // Of two ranks of eight, nothing shows that the larger communicator has all.
+        assert_eq!(
+            ranks_of(&[(0, Some(9), 5, 8), (1, Some(9), 6, 8)]),
+            [None; 2]
+        );
         // Of two jobs each has its own.
         let both: Vec<_> = (0..4).map(|p| (4 + p, Some(8), 3 - p, 4)).collect();
         let backwards = [Some(3), Some(2), Some(1), Some(0)];

@@ -57,6 +57,7 @@ pub(crate) use inputs::CheckInputs;
 use inputs::RecorderInputs;
 use log::first_failure::FailureEvidence;
 pub(crate) use log::first_failure::failed_process::correct_end_advice;
+use log::job_processes::JobProcesses;
 use log::nothing_to_check;
 use questions::initialisation::SetupContext;
 use ranks::fewer_calls::JobEndSignals;
@@ -244,11 +245,12 @@ fn complete_findings(
     seen: &CheckGathered,
     open: impl Fn(u32) -> Result<Input>,
 ) -> Result<()> {
-    actors::name_actors(findings, &seen.found);
+    let processes = JobProcesses::new(&seen.found, seen.warnings.ends.first_messages());
+    actors::name_actors(findings, &seen.found, &processes);
     evidence::resolve_evidence(findings, open)?;
     log::earlier_attempts::excuse_earlier_attempts(findings, &seen.warnings);
     words::write_texts(findings);
-    log::job_stage::note_stages(findings, seen);
+    log::job_stage::note_stages(findings, seen, &processes);
     known_bugs::note_known_bugs(findings, seen.net.nccl_versions());
     // Of the failures of known processes the first is the cause, whether a program or a watchdog reports it.
     let is_of_process = |finding: &Finding| {

@@ -7,14 +7,18 @@ use crate::stages::check::ranks::names::RankNames;
 use crate::stages::communicators::CommunicatorsSummary;
 
 /// Completes the process that each finding names.
-pub(crate) fn name_actors(findings: &mut [Finding], found: &CommunicatorsSummary) {
+pub(crate) fn name_actors(
+    findings: &mut [Finding],
+    found: &CommunicatorsSummary,
+    processes: &JobProcesses,
+) {
     let names = RankNames { found };
     for finding in findings {
         let rank = find_rank_in_job(found, finding);
         finding.about.global_rank = rank.or(finding.about.global_rank);
+        let side = find_side(found, &finding.about);
+        let side = side.or_else(|| find_side_of_number(found, processes, finding));
         let about = &mut finding.about;
-        let side = find_side(found, about);
-        let side = side.or_else(|| found.side_of_job_rank(about.global_rank?));
         let Some(side) = side else { continue };
         let process = names.process_of_side(side);
         if about.host.is_none() && about.pid.is_none() {
@@ -24,6 +28,25 @@ pub(crate) fn name_actors(findings: &mut [Finding], found: &CommunicatorsSummary
             about.gpu = found.sides[side].gpu_on_host();
         }
     }
+}
+
+/// Returns a side of the rank of a finding that names no process: of several jobs, in the one at work at its line.
+fn find_side_of_number(
+    found: &CommunicatorsSummary,
+    processes: &JobProcesses,
+    finding: &Finding,
+) -> Option<usize> {
+    let rank = finding.about.global_rank?;
+    let at_its_line = || {
+        let LineSpot::Line(at) = finding.evidence.first()?.at else {
+            return None;
+        };
+        let process = &found.processes[processes.process_of_rank(rank, at)? as usize];
+        let mut own = found.sides_of_process(&process.host, process.pid).iter();
+        let of_rank = |side: &&usize| found.job_rank_of_side(**side) == Some(rank);
+        own.find(of_rank).copied()
+    };
+    found.side_of_job_rank(rank).or_else(at_its_line)
 }
 
 /// Returns the rank in the job that a finding is about.

@@ -1,7 +1,7 @@
 //! The process that a rank of the job is, where a log has several jobs, or attempts of one.
 
 use super::job_spans::JobsByProcess;
-use crate::stages::communicators::{CommunicatorsSummary, MergedCommunicator};
+use crate::stages::communicators::{CommunicatorsSummary, JobRanksBasis, MergedCommunicator};
 use crate::stages::net::net_stage::FirstReportLine;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +35,9 @@ impl JobProcesses {
             begins: begins.collect(),
         };
         all.begins.sort_unstable();
-        let is_of_all = |c: &&MergedCommunicator| c.place.sure && c.nranks == Some(c.place.world);
+        let is_of_all = |c: &&MergedCommunicator| {
+            c.place.basis != JobRanksBasis::HostOrder && c.nranks == Some(c.place.world)
+        };
         let worlds = found.communicators.iter().filter(is_of_all);
         let sides = worlds.flat_map(|world| world.sides.iter().map(move |&side| (side, world)));
         for (side, world) in sides {

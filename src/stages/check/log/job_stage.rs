@@ -7,16 +7,19 @@ use crate::stages::net::net_stage::FirstReportLine;
 
 /// Gives every error its stage, if the lines of its input before its first line show it, and findings on calls the step
 /// that its line is in: ranks that run ahead of the step lines are further than that.
-pub(crate) fn note_stages(findings: &mut [Finding], seen: &CheckGathered) {
+pub(crate) fn note_stages(
+    findings: &mut [Finding],
+    seen: &CheckGathered,
+    processes: &JobProcesses,
+) {
     let setups = SetupSpots::new(seen);
-    let processes = JobProcesses::new(&seen.found, seen.warnings.ends.first_messages());
     let mut inputs = seen.inputs.iter();
     let has_steps = inputs.any(|input| input.last_step_number().is_some());
     for finding in findings {
         let Some(LineSpot::Line(at)) = finding.evidence.first().map(|evidence| evidence.at) else {
             continue;
         };
-        let stage = stage_of_step(seen, &processes, at);
+        let stage = stage_of_step(seen, processes, at);
         if let (Some(_), None, Some(_)) = (finding.about.seq, finding.about.step, stage) {
             let input = seen.inputs.get(at.input as usize);
             finding.about.step = input.and_then(|input| input.step_at_line(at.line));

@@ -8,8 +8,8 @@ use crate::stages::communicators::{
 };
 use std::collections::BTreeSet;
 
-/// The ranks without lines of the largest communicator on which a process made calls: `rank 8 of communicator 0x5aa5
-/// (world, 12 ranks)`.
+/// The ranks without lines of the largest communicator on which a process made calls: `rank 8`, if it has all ranks of
+/// the job, otherwise `rank 8 of communicator 0x5aa5 (12 ranks)`.
 pub(super) fn describe_unseen_ranks(found: &CommunicatorsSummary, process: u32) -> Option<String> {
     let seen = |of: &MergedCommunicator| -> Option<BTreeSet<u32>> {
         let nranks = of.nranks.filter(|_| !matches!(of.key, Named::Own(_)))?;
@@ -27,12 +27,15 @@ pub(super) fn describe_unseen_ranks(found: &CommunicatorsSummary, process: u32) 
     let open = all.filter_map(|(at, of)| Some((at, seen(of)?, of.nranks?)));
     let (at, seen, nranks) =
         open.max_by_key(|(at, _, nranks)| (*nranks, std::cmp::Reverse(*at)))?;
-    let communicator = RankNames { found }.describe_communicator(at);
     // A damaged line may name billions of ranks.
     let who = match nranks as usize - seen.len() {
         1..=64 => list_ranks(&(0..nranks).filter(|rank| !seen.contains(rank)).collect()),
         n => number_and_noun(n as u64, "rank"),
     };
+    if found.communicators[at].is_world() {
+        return Some(who);
+    }
+    let communicator = RankNames { found }.describe_communicator(at);
     Some(format!("{who} of communicator {communicator}"))
 }
 

@@ -106,8 +106,16 @@ fn table(rows: &[Row], is_whole: bool) -> String {
 fn naive(rows: &[Row], is_whole: bool, ends: EndpointLevel) -> Cells {
     let mut heard: BTreeSet<(usize, usize)> = rows.iter().map(|r| (r.comm, r.rank)).collect();
     heard.extend((0..if is_whole { 4 } else { 3 }).map(|rank| (0, rank)));
-    // The last rank's only call may be that one: all are known then, too.
-    let is_known = heard.iter().filter(|(comm, _)| *comm == 0).count() == 4;
+    // The last rank's only call may be that one: all are known then, too. Of three, if that rank made no call and no
+    // communicator lacks more of its own ranks than this one.
+    let heard_of = |comm: usize| heard.iter().filter(move |(of, _)| *of == comm).count();
+    let missing = |comm: usize| match heard_of(comm) {
+        0 => 0,
+        heard => COMMS[comm].len() - heard,
+    };
+    let is_seen = heard.iter().any(|&(comm, rank)| COMMS[comm][rank] == 3);
+    let are_few_missing = !is_seen && (1..4).all(|comm| missing(comm) <= 1);
+    let is_known = heard_of(0) == 4 || are_few_missing;
     let name = |comm: usize, rank: usize| {
         let job = COMMS[comm][rank];
         match (heard.contains(&(comm, rank)), ends) {

@@ -4,7 +4,7 @@ use super::fold::CommunicatorSide;
 use super::purpose::PurposeLabel;
 use crate::members::SpeakerProcess;
 use crate::members::comm_id::CommId;
-use crate::members::job_ranks::{ConnectedJobs, SeenCommunicator};
+use crate::members::job_ranks::{ConnectedJobs, JobWorld, SeenCommunicator};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
@@ -23,6 +23,13 @@ pub(crate) struct MergedCommunicator {
     pub(crate) label: PurposeLabel,
     /// Its members' ranks in the job.
     pub(crate) place: CommunicatorJobRanks,
+}
+
+impl MergedCommunicator {
+    /// True for a communicator of all ranks of a job, which few members of it may lack lines of.
+    pub(crate) fn is_world(&self) -> bool {
+        self.place.known_ranks().is_some() && self.nranks == Some(self.place.world)
+    }
 }
 
 /// Identity of a communicator that all its members know.
@@ -68,6 +75,18 @@ impl CommunicatorKey {
 /// A GPU of the job: a process and the device its communicators are on.
 pub(crate) type JobGpu = (u32, Option<u32>);
 
+/// Where ranks in a job are from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum JobRanksBasis {
+    /// The order of hosts and devices: they are only likely.
+    #[default]
+    HostOrder,
+    /// A communicator that has all GPUs which were seen, and lacks so many that a larger one may exist.
+    LargestSeen,
+    /// The communicator of all ranks of the job.
+    World,
+}
+
 /// Places of a communicator's members in the job.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct CommunicatorJobRanks {
@@ -75,9 +94,8 @@ pub(crate) struct CommunicatorJobRanks {
     pub(crate) ranks: Vec<u32>,
     /// Number of ranks in the job.
     pub(crate) world: u32,
-    /// The ranks are those of a communicator that has all members of the others; otherwise they follow the
-    /// order of hosts and devices.
-    pub(crate) sure: bool,
+    /// Where the ranks are from.
+    pub(crate) basis: JobRanksBasis,
     /// All its members are known.
     pub(crate) whole: bool,
 }
@@ -91,6 +109,16 @@ impl CommunicatorJobRanks {
         let mut steps = self.ranks.windows(2).map(|w| w[1].checked_sub(w[0]));
         let first = steps.next()??;
         (first > 0 && steps.all(|step| step == Some(first))).then_some(first)
+    }
+
+    /// The members' ranks in the job, if a communicator of all its ranks gives them.
+    pub(crate) fn known_ranks(&self) -> Option<&[u32]> {
+        (self.basis == JobRanksBasis::World).then_some(&self.ranks[..])
+    }
+
+    /// The distance of neighbours in the job's ranks, where these are known.
+    pub(crate) fn known_stride(&self) -> Option<u32> {
+        self.known_ranks().and_then(|_| self.stride())
     }
 
     /// True if it has every rank of the job.
@@ -143,6 +171,12 @@ struct NumberedGpus {
     jobs: ConnectedJobs,
 }
 
+/// The number of a communicator's ranks that have lines.
+fn count_ranks_seen(of: &MergedCommunicator, sides: &[CommunicatorSide]) -> usize {
+    let ranks = of.sides.iter().filter_map(|&at| sides[at].rank);
+    ranks.collect::<FxHashSet<u32>>().len()
+}
+
 /// True for a communicator whose sides are known to be of one.
 fn is_named(communicator: &MergedCommunicator) -> bool {
     !matches!(communicator.key, CommunicatorKey::Own(_))
@@ -164,6 +198,7 @@ impl NumberedGpus {
                 true => found.number_members(communicator, sides),
                 false => Vec::new(),
             },
+            ranks: count_ranks_seen(communicator, sides),
         });
         found.jobs = ConnectedJobs::new(found.gpus.len(), &Vec::from_iter(seen));
         found
@@ -176,27 +211,25 @@ impl NumberedGpus {
     }
 
     /// The first communicator of all ranks of each job.
-    fn iter_worlds<'a>(
-        &self,
-        all: &'a [MergedCommunicator],
-    ) -> impl Iterator<Item = (usize, &'a MergedCommunicator)> {
+    fn iter_worlds(&self) -> impl Iterator<Item = (usize, JobWorld)> {
         let worlds = self.jobs.worlds.iter();
-        worlds.filter_map(|(job, those)| Some((*job, &all[*those.first()?])))
+        worlds.filter_map(|(job, those)| Some((*job, *those.first()?)))
     }
 }
 
-/// The ranks in their job of the GPUs of all jobs whose members are all known, no two with one GPU or one rank.
+/// The ranks in their job of the GPUs of all jobs with a communicator of all ranks, no two with one GPU or one rank.
 pub(crate) fn find_job_ranks(sides: &[CommunicatorSide]) -> BTreeMap<JobGpu, u32> {
     let all = group_sides(sides);
     let numbered = NumberedGpus::new(&all, sides);
     let mut ranks = BTreeMap::new();
-    for (_, world) in numbered.iter_worlds(&all) {
-        let members = world.sides.iter().map(|&at| &sides[at]);
+    let worlds = numbered.iter_worlds().map(|(_, world)| world);
+    for world in worlds.filter(|world| world.has_job_ranks) {
+        let members = all[world.at].sides.iter().map(|&at| &sides[at]);
         let own: BTreeMap<JobGpu, u32> = members
             .filter_map(|side| Some((gpu_of_side(side), side.rank?)))
             .collect();
         let distinct: FxHashSet<u32> = own.values().copied().collect();
-        if distinct.len() == own.len() && world.nranks == u32::try_from(own.len()).ok() {
+        if distinct.len() == own.len() {
             ranks.extend(own);
         }
     }
@@ -214,13 +247,18 @@ pub(crate) fn place_in_job(
 ) {
     let numbered = NumberedGpus::new(all, sides);
     let mut rank: FxHashMap<usize, u32> = FxHashMap::default();
-    let mut worlds: FxHashMap<usize, u32> = FxHashMap::default();
-    for (job, world) in numbered.iter_worlds(all) {
-        worlds.insert(job, world.nranks.unwrap_or(0));
+    let mut worlds: FxHashMap<usize, JobWorld> = FxHashMap::default();
+    for (job, known) in numbered.iter_worlds() {
+        worlds.insert(job, known);
+        let world = &all[known.at];
         let gpus = numbered.number_members(world, sides).into_iter();
         let ranks = world.sides.iter().map(|&at| sides[at].rank);
         rank.extend(gpus.zip(ranks).filter_map(|(gpu, rank)| Some((gpu, rank?))));
     }
+    let sizes = worlds
+        .values()
+        .map(|world| (world.at, all[world.at].nranks.unwrap_or(0)));
+    let sizes: FxHashMap<usize, u32> = sizes.collect();
     // All others follow the order of hosts and devices.
     let mut rest: Vec<usize> = (0..numbered.gpus.len())
         .filter(|&at| !worlds.contains_key(&numbered.jobs.job_of[at]))
@@ -237,7 +275,7 @@ pub(crate) fn place_in_job(
         let Some(&first) = members.first() else {
             continue;
         };
-        let world = worlds.get(&numbered.jobs.job_of[first]).copied();
+        let world = worlds.get(&numbered.jobs.job_of[first]);
         let ranks: Option<Vec<u32>> = members
             .iter()
             .map(|gpu| rank.get(gpu).or_else(|| order.get(gpu)).copied())
@@ -246,8 +284,12 @@ pub(crate) fn place_in_job(
         communicator.place = CommunicatorJobRanks {
             whole: communicator.nranks == u32::try_from(ranks.len()).ok(),
             ranks,
-            world: world.unwrap_or(count),
-            sure: world.is_some(),
+            world: world.map_or(count, |world| sizes[&world.at]),
+            basis: match world {
+                None => JobRanksBasis::HostOrder,
+                Some(world) if world.has_job_ranks => JobRanksBasis::World,
+                Some(_) => JobRanksBasis::LargestSeen,
+            },
         };
     }
 }

@@ -1,8 +1,8 @@
 //! Who is who in a summary: the sides of a process, and the ranks of the job. There may be as many questions as
 //! findings, so each is one look-up.
 
+use super::CommunicatorsSummary;
 use super::identity::{JobGpu, gpu_of_side};
-use super::{CommunicatorsSummary, MergedCommunicator};
 use crate::members::SpeakerProcess;
 use rustc_hash::FxHashMap;
 
@@ -24,7 +24,7 @@ impl SummaryLookups {
             let process = found.processes[side.process as usize].clone();
             made.sides.entry(process).or_default().push(at);
         }
-        for world in found.communicators.iter().filter(|c| is_world(c)) {
+        for world in found.communicators.iter().filter(|of| of.is_world()) {
             for &at in &world.sides {
                 let side = &found.sides[at];
                 let Some(rank) = side.rank else { continue };
@@ -36,11 +36,6 @@ impl SummaryLookups {
         }
         made
     }
-}
-
-/// True for a communicator of all ranks of a job.
-fn is_world(communicator: &MergedCommunicator) -> bool {
-    communicator.place.has_all_job_ranks() && communicator.place.sure
 }
 
 impl CommunicatorsSummary {

@@ -48,8 +48,8 @@ use std::sync::OnceLock;
 pub(crate) use attribution::{build_communicators, resolve_processes};
 pub(crate) use fold::{CommunicatorSide, CommunicatorSides, CommunicatorsPartial};
 pub(crate) use identity::{
-    CommunicatorKey as Named, CountingEvidence, JobGpu, MergedCommunicator, find_job_ranks,
-    gpu_of_side, natural_parts,
+    CommunicatorKey as Named, CountingEvidence, JobGpu, JobRanksBasis, MergedCommunicator,
+    find_job_ranks, gpu_of_side, natural_parts,
 };
 pub(crate) use purpose::{CommunicatorPurpose, CommunicatorState};
 pub use rows::{build_communicator_grid, build_member_grid, build_terminal_grid};
@@ -98,8 +98,10 @@ impl CommunicatorsSummary {
     /// without any call stay if `filter` accepts their own columns.
     fn keep_calls(&mut self, calls: Vec<(CallKey, CallVolume)>, filter: &CallFilter) {
         let mut without = FilterPart::default();
-        let ranks = self.communicators.iter().filter(|of| of.place.sure);
-        let ranks = ranks.flat_map(|of| of.sides.iter().copied().zip(&of.place.ranks));
+        let known = self.communicators.iter();
+        let known =
+            known.filter_map(|of| Some(of.sides.iter().copied().zip(of.place.known_ranks()?)));
+        let ranks = known.flatten();
         let ranks: FxHashMap<usize, u32> = ranks.map(|(side, rank)| (side, *rank)).collect();
         for (at, side) in self.sides.iter_mut().enumerate() {
             let process = &self.processes[side.process as usize];

@@ -42,11 +42,13 @@ pub(crate) fn label_communicators(
     job.label_tensor_groups(&mut labels);
     for (communicator, mut label) in all.iter_mut().zip(labels) {
         let place = &communicator.place;
-        if !(place.sure && place.whole) && label.of != CommunicatorPurpose::Unknown {
+        if !(place.known_ranks().is_some() && place.whole)
+            && label.of != CommunicatorPurpose::Unknown
+        {
             label.high = false;
             label.evidence.push(
                 match place.whole {
-                    true => "no communicator has all ranks",
+                    true => "no communicator of all ranks is known",
                     false => "not all members are in the log",
                 }
                 .to_owned(),

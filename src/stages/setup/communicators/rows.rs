@@ -70,12 +70,7 @@ pub fn build_communicator_grid(found: &CommunicatorsSummary) -> Grid {
             of.count_nodes().map(u64::from).into(),
             of.format_ranks_per_node().map_or(TableCell::Empty, text),
             of.locality().into(),
-            communicator
-                .place
-                .stride()
-                .filter(|_| communicator.place.sure)
-                .map(u64::from)
-                .into(),
+            communicator.place.known_stride().map(u64::from).into(),
             of.parent().map_or(TableCell::Empty, text),
             of.color().map_or(TableCell::Empty, |c| text(c.to_string())),
             of.created_by().map_or(TableCell::Empty, |c| {
@@ -154,9 +149,8 @@ pub fn build_member_grid(found: &CommunicatorsSummary) -> Grid {
                 side.count_calls().into(),
                 communicator.nranks.map(u64::from).into(),
                 place
-                    .ranks
-                    .get(at)
-                    .filter(|_| place.sure)
+                    .known_ranks()
+                    .and_then(|ranks| ranks.get(at))
                     .map(|&r| u64::from(r))
                     .into(),
                 communicator.label.of.name().into(),
@@ -212,17 +206,14 @@ pub fn build_terminal_grid(found: &CommunicatorsSummary) -> Grid {
             (Some(seen), Some(n)) if seen != n as usize => format!("{seen} of {n}"),
             (_, n) => n.map_or(String::new(), |n| n.to_string()),
         };
-        let stride = communicator.place.stride();
+        let stride = communicator.place.known_stride();
         vec![
             text(name),
             communicator.label.of.name().into(),
             of.confidence().into(),
             text(ranks),
             of.count_nodes().map(u64::from).into(),
-            stride
-                .filter(|_| communicator.place.sure)
-                .map(u64::from)
-                .into(),
+            stride.map(u64::from).into(),
             of.parent().map_or(TableCell::Empty, text),
             of.find_slowest_init().map(|(_, seconds)| seconds).into(),
             of.count_calls().into(),
