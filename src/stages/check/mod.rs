@@ -142,9 +142,12 @@ pub(crate) fn gather_for_check(
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<(CheckGathered, RecorderInputs)> {
-    let CheckInputs { logs, mut beside } = inputs;
+    let CheckInputs {
+        mut logs,
+        mut beside,
+    } = inputs;
     let walked = walk::walk_inputs(&logs, options, asked, &mut beside, report, progress);
-    let seen = match walked {
+    let mut seen = match walked {
         // The records have an answer without the logs that cannot be read.
         Err(e) if beside.is_read && e.is_about_input() => {
             report.error(&e.to_string());
@@ -152,6 +155,17 @@ pub(crate) fn gather_for_check(
         }
         walked => walked?,
     };
+    // A stream with all its calls twice differs from each that has them once. What a pipe had cannot be read again.
+    let is_read_once = |log: &InputName| log.is_stdin() || log.is_piped();
+    while !seen.copies.is_empty() && !logs.iter().any(is_read_once) {
+        let read = logs.len();
+        logs.retain(|log| !seen.copies.contains(&log.name()));
+        if logs.len() == read {
+            break;
+        }
+        let (mut quiet, mut known) = (Report::of_section(), RecorderInputs::default());
+        seen = walk::walk_inputs(&logs, options, asked, &mut known, &mut quiet, progress)?;
+    }
     Ok((seen, beside))
 }
 

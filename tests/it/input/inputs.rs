@@ -182,6 +182,40 @@ fn ranks_files_and_what_they_were_joined_into_are_warned_of() {
 }
 
 #[test]
+fn a_check_beside_copies_is_that_of_one_copy() {
+    let log = job(4, 6, 2);
+    let work = Work::new();
+    let answer = |inputs: &[&str]| {
+        let out = run_in(work.dir(), "nccl-check", &[inputs, &["-f", "csv"]].concat()).calm();
+        (out.code, out.text().replace("b.log", "a.log"))
+    };
+    // The last rank stops in the middle of its calls.
+    let last = by_rank(&log, 4).pop().unwrap();
+    let calls = last.lines().filter(|line| line.contains("opCount"));
+    let gone: Vec<&str> = calls.skip(7).collect();
+    let is_kept = |line: &&str| !gone.contains(&line.trim_end());
+    let hung: String = log.split_inclusive('\n').filter(is_kept).collect();
+    for log in [log, hung] {
+        work.file("a.log", &log);
+        work.file("b.log", &log);
+        work.file("a.log.gz", gzip(log.as_bytes()));
+        work.file("short.log", &log[..log.len() * 2 / 3]);
+        // One file has step lines after calls of its own rank, the log after calls of any.
+        let files = by_rank(&log, 4);
+        let steps = log.lines().filter(|line| !line.contains("NCCL"));
+        for (rank, file) in files.iter().enumerate() {
+            work.file(&format!("ranks/r{rank}.log"), file);
+        }
+        let steps: String = steps.map(|line| format!("{line}\n")).collect();
+        work.file("ranks/r0.log", files[0].clone() + &steps);
+        let alone = answer(&["a.log"]);
+        for more in ["a.log.gz", "b.log", "short.log", "ranks"] {
+            assert_eq!(answer(&["a.log", more]), alone, "{more}");
+        }
+    }
+}
+
+#[test]
 fn a_stretch_of_a_log_beside_it_is_warned_of_and_other_stretches_are_not() {
     let work = Work::new();
     // Every step is the same, and opCount stands still.

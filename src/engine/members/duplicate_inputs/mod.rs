@@ -6,9 +6,10 @@
 //! its step. They include addresses and opCounts, so that another run of the job shares none. If NCCL does
 //! not count (one node, since 2.27), the calls of every step are equal texts: the second part of a rotated
 //! log may begin with the first part's first call. So a first call needs other evidence: see
-//! `SharedPlaces::is_duplicate`.
+//! `PlaceCounts::is_duplicate`.
 
 pub(super) mod fingerprints;
+mod places;
 
 pub(crate) use fingerprints::nonzero_hash;
 pub use fingerprints::{
@@ -17,9 +18,10 @@ pub use fingerprints::{
 
 use super::speakers::SpeakerProcess;
 use crate::grammar::message::communicator::init::{CommInit, InitEvent};
+use places::{ComparedInput, HashedPlaceKind, PlaceCounts};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
 
 /// The inputs that were read, and hashes of their places.
@@ -40,19 +42,9 @@ pub struct DuplicateInputs {
     rows: TableRowsProgress,
     /// The input that had a place first, by the place's hash.
     places: FxHashMap<u64, u32>,
-    shared: BTreeMap<(u32, u32), SharedPlaces>,
-}
-
-#[derive(Debug, Default)]
-struct ComparedInput {
-    name: String,
-    calls: u64,
-    /// It is a call table.
-    is_table: bool,
-    /// The log has step lines after calls, or the table has steps.
-    has_steps: bool,
-    /// NCCL counts its calls.
-    counts: bool,
+    shared: BTreeMap<(u32, u32), PlaceCounts>,
+    /// Inputs without a call that no other input has.
+    copies: BTreeSet<u32>,
 }
 
 /// The facts of a table's rows so far.
@@ -138,27 +130,6 @@ struct FirstMemberCall {
     print: CallFingerprint,
 }
 
-/// The kinds of places that two inputs share.
-#[derive(Debug, Default)]
-struct SharedPlaces {
-    calls: bool,
-    inits: bool,
-    steps: bool,
-}
-
-/// The kinds of places, the first part of their hash.
-#[derive(Debug, Clone, Copy, Hash)]
-enum HashedPlaceKind {
-    /// A first call.
-    Call,
-    /// A line that makes a communicator.
-    Init,
-    /// A step line with the first call of its step.
-    Step,
-    /// The first row of a step.
-    Row,
-}
-
 /// The earlier inputs that share calls with an input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EarlierInputs {
@@ -200,6 +171,12 @@ impl DuplicateInputs {
                 ..ComparedInput::default()
             });
         }
+    }
+
+    /// Returns the names of the inputs all of whose calls are another input's.
+    pub fn names_of_copies(&self) -> BTreeSet<String> {
+        let name = |&copy: &u32| self.inputs[copy as usize].name.clone();
+        self.copies.iter().map(name).collect()
     }
 
     /// The name of an input.
@@ -247,10 +224,11 @@ impl DuplicateInputs {
             return;
         }
         for (&(call, mark), at) in prints.marks.iter().zip(marks) {
+            let input = self.input_at(at);
+            self.add_place(input, HashedPlaceKind::Line, mark);
             let Some(call) = self.lead.take().or(call) else {
                 continue;
             };
-            let input = self.input_at(at);
             self.inputs[input].has_steps = true;
             self.add_place(input, HashedPlaceKind::Step, (call, mark));
         }
@@ -317,16 +295,13 @@ impl DuplicateInputs {
 
     /// Adds a place of an input; notes it as shared if another input had it first.
     fn add_place(&mut self, input: usize, kind: HashedPlaceKind, place: impl Hash) {
+        self.inputs[input].places.count_place(kind);
         let input = u32::try_from(input).unwrap_or(u32::MAX);
         let place = nonzero_hash((kind, place));
         let first = *self.places.entry(place).or_insert(input);
         if first != input {
             let shared = self.shared.entry((input, first)).or_default();
-            match kind {
-                HashedPlaceKind::Call => shared.calls = true,
-                HashedPlaceKind::Init => shared.inits = true,
-                HashedPlaceKind::Step | HashedPlaceKind::Row => shared.steps = true,
-            }
+            shared.count_place(kind);
         }
     }
 
@@ -359,32 +334,29 @@ impl DuplicateInputs {
             self.add_place(input, HashedPlaceKind::Call, (who, print.hash));
         }
         let shared = std::mem::take(&mut self.shared);
-        let again = |input: usize| {
-            let of = |first: u32| &self.inputs[first as usize];
-            let mut those = shared
-                .iter()
-                .filter(|((this, _), _)| *this as usize == input)
-                .filter(|((_, first), shared)| shared.is_duplicate(&self.inputs[input], of(*first)))
-                .map(|((_, first), _)| of(*first).name.clone());
-            let of = those.next()?;
-            let more = those.count();
-            Some(EarlierInputs { of, more })
-        };
-        let all = (self.begin..self.inputs.len()).map(again).collect();
+        let known = &self.inputs;
+        let (begin, of) = (self.begin, |input: u32| &known[input as usize]);
+        let copied = shared
+            .into_iter()
+            .filter(|&((this, first), shared)| shared.is_duplicate(of(this), of(first)));
+        let mut again: Vec<Option<EarlierInputs>> = vec![None; known.len() - begin];
+        for ((this, first), shared) in copied {
+            if shared.are_all_of(of(this), of(first)) {
+                self.copies.insert(this);
+            } else if shared.are_all_of(of(first), of(this)) {
+                self.copies.insert(first);
+            }
+            match &mut again[this as usize - begin] {
+                Some(earlier) => earlier.more += 1,
+                earlier => {
+                    *earlier = Some(EarlierInputs {
+                        of: of(first).name.clone(),
+                        more: 0,
+                    })
+                }
+            }
+        }
         self.ends.clear();
-        all
-    }
-}
-
-impl SharedPlaces {
-    /// Returns true if the two inputs have the same calls. A shared step line with the first call of its
-    /// step proves it, and so does a table's row with its step. Shared first calls prove it unless both
-    /// have steps (then they are different steps of one log), and only if they also share the lines that
-    /// made the communicators (a log's second part lacks them), NCCL counts the calls of both, or both
-    /// have equally many calls.
-    fn is_duplicate(&self, a: &ComparedInput, b: &ComparedInput) -> bool {
-        let stepped = a.has_steps && b.has_steps && a.is_table == b.is_table;
-        let sure = self.inits || (a.counts && b.counts) || a.calls == b.calls;
-        self.steps || (self.calls && !stepped && sure)
+        again
     }
 }

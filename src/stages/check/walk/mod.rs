@@ -55,6 +55,8 @@ pub(crate) struct CheckGathered {
     pub(crate) accounts: Vec<Account>,
     /// For each of them the processes with lines in it.
     pub(crate) processes: Vec<BTreeSet<u32>>,
+    /// The names of the inputs all of whose calls are another input's.
+    pub(crate) copies: BTreeSet<String>,
     /// The jobs of the inputs, if there are several.
     pub(crate) separate: Vec<SeparateJob>,
     /// Transports, versions, settings.
@@ -447,6 +449,7 @@ impl<'o> Gatherer<'o> {
             inputs: self.inputs,
             accounts: self.accounts,
             processes: self.processes,
+            copies: merged.twice.names_of_copies(),
             separate: merged.find_separate_jobs(),
             streams: self.streams,
             last_steps: self.last_steps.unwrap_or_default(),

@@ -1,0 +1,72 @@
+//! Which places of their logs two inputs share, and what that shows of their calls.
+
+/// An input that was read.
+#[derive(Debug, Default)]
+pub(super) struct ComparedInput {
+    pub(super) name: String,
+    pub(super) calls: u64,
+    /// It is a call table.
+    pub(super) is_table: bool,
+    /// The log has step lines after calls, or the table has steps.
+    pub(super) has_steps: bool,
+    /// NCCL counts its calls.
+    pub(super) counts: bool,
+    /// All its places.
+    pub(super) places: PlaceCounts,
+}
+
+/// The numbers of places of an input, or of those that it shares with another.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct PlaceCounts {
+    pub(super) calls: u64,
+    pub(super) inits: u64,
+    pub(super) steps: u64,
+    pub(super) lines: u64,
+}
+
+/// The kinds of places, the first part of their hash.
+#[derive(Debug, Clone, Copy, Hash)]
+pub(super) enum HashedPlaceKind {
+    /// A first call.
+    Call,
+    /// A line that makes a communicator.
+    Init,
+    /// A step line with the first call of its step.
+    Step,
+    /// A step line alone: where ranks share a file, another rank's call may be the first.
+    Line,
+    /// The first row of a step.
+    Row,
+}
+
+impl PlaceCounts {
+    pub(super) fn count_place(&mut self, kind: HashedPlaceKind) {
+        match kind {
+            HashedPlaceKind::Call => self.calls += 1,
+            HashedPlaceKind::Init => self.inits += 1,
+            HashedPlaceKind::Step | HashedPlaceKind::Row => self.steps += 1,
+            HashedPlaceKind::Line => self.lines += 1,
+        }
+    }
+
+    /// Returns true if all calls of `a` are calls of `b`, by the places that they share: the first call of each of
+    /// its steps, or the first ones of all its processes on their communicators, and all step lines.
+    pub(super) fn are_all_of(&self, a: &ComparedInput, b: &ComparedInput) -> bool {
+        let own = &a.places;
+        let has_steps = own.steps > 0 && self.steps >= own.steps;
+        let has_all = has_steps || (self.calls >= own.calls && self.lines >= own.lines);
+        has_all && self.inits >= own.inits && a.calls <= b.calls
+    }
+
+    /// Returns true if the two inputs have the same calls. A shared step line with the first call of its
+    /// step proves it, and so does a table's row with its step. Shared first calls prove it unless both
+    /// have steps and one not all those of the other (then they are different steps of one log), and only if they also share the lines that
+    /// made the communicators (a log's second part lacks them), NCCL counts the calls of both, or both
+    /// have equally many calls.
+    pub(super) fn is_duplicate(&self, a: &ComparedInput, b: &ComparedInput) -> bool {
+        let is_stepped = a.has_steps && b.has_steps && a.is_table == b.is_table;
+        let has_other_steps = is_stepped && self.lines < a.places.lines.min(b.places.lines).max(1);
+        let sure = self.inits > 0 || (a.counts && b.counts) || a.calls == b.calls;
+        self.steps > 0 || (self.calls > 0 && !has_other_steps && sure)
+    }
+}
