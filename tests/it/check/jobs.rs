@@ -1,7 +1,7 @@
 //! nccl-check on jobs of an independent simulator, with the truth: whom the first finding names, and
 //! nothing on jobs that are healthy, however their logs end.
 
-use crate::support::{Csv, arg, data, files, run};
+use crate::support::{Csv, Work, arg, data, files, run, run_in};
 use serde_json::Value;
 use std::path::Path;
 
@@ -83,5 +83,26 @@ fn real_jobs_of_several_hosts_with_several_ranks_each_are_compared() {
         assert_eq!(csv.get(row, "severity"), "error", "{job}: {row:?}");
         assert_eq!(csv.get(row, "rank"), rank, "{job}: {row:?}");
         assert!(csv.get(row, "finding").starts_with(id), "{job}: {row:?}");
+    }
+}
+
+/// The file of a rank that prints no step line: its calls have the steps of the file that has step lines.
+#[test]
+fn a_call_of_a_rank_without_step_lines_has_its_step() {
+    for fault in ["redop", "root", "order", "skip"] {
+        let work = Work::new();
+        let fault = format!("{fault},step=3,rank=6");
+        let job = ["--ranks", "16", "--nodes", "2", "--tp", "4", "--steps", "6"];
+        let files = ["--layout", "per-rank", "-o", "logs", "--fault", &fault];
+        std::fs::create_dir(work.dir().join("logs")).unwrap();
+        run_in(work.dir(), "nccl-synth", &[&job[..], &files].concat()).ends(0);
+        let out = run_in(work.dir(), "nccl-check", &["logs", "--format", "csv"]).calm();
+        let csv = Csv::of(&out);
+        let row = &csv.rows[0];
+        let got = ["severity", "stage", "step"].map(|column| csv.get(row, column));
+        assert_eq!(got, ["error", "after step 2", "3"], "{fault}: {row:?}");
+        let text = run_in(work.dir(), "nccl-check", &["logs", "--format", "text"]).calm();
+        let first = text.text().lines().next().unwrap().to_owned();
+        assert!(first.contains("after step 2"), "{first}");
     }
 }

@@ -13,6 +13,7 @@ mod messages;
 pub(crate) mod mismatch;
 pub(crate) mod names;
 mod reread_differences;
+mod steps_of_calls;
 pub(super) mod stopped;
 pub(crate) mod unmet_calls;
 pub(super) mod unnamed_communicators;
@@ -203,6 +204,7 @@ fn reread_and_blame(
     let mut findings = judged.findings;
     unjudged.extend(judged.unjudged);
     unjudged::move_to_unjudged(&mut compared, unjudged);
+    steps_of_calls::note_steps_of_calls(&mut findings, found, inputs)?;
     evidence::resolve_evidence(&mut findings, inputs.open)?;
     let end = JobEndSignals {
         uncut: judged.uncut,

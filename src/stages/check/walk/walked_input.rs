@@ -170,6 +170,15 @@ impl WalkedInput {
         before.next().map(|step| step.step).or_else(old)
     }
 
+    /// The number of the last step with its line before a gap of the input.
+    pub(crate) fn last_step_before_gap(&self, gap: usize) -> Option<u64> {
+        let mut before = self.timeline.steps.remaining().iter().rev();
+        let before = before.find(|step| self.old.since.gap + step.mark < gap);
+        before
+            .map(|step| step.step)
+            .or(self.old.last.map(|old| old.step))
+    }
+
     /// The step that a line is in, if it is one of those that are looked at.
     pub(crate) fn step_at_line(&self, line: u64) -> Option<u64> {
         let gap = self
