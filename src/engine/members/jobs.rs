@@ -74,7 +74,7 @@ fn find_own_path(jobs: &[SeparateJob], at: usize) -> Option<&str> {
 }
 
 /// Describes several jobs that a program adds up, with the command for `at_once` of them.
-pub(crate) fn describe_added_jobs(jobs: &[SeparateJob], name: &str, at_once: usize) -> String {
+pub fn describe_added_jobs(jobs: &[SeparateJob], name: &str, at_once: usize) -> String {
     let paths = (0..at_once).map(|at| find_own_path(jobs, at));
     let paths: Option<Vec<&str>> = paths.collect();
     let apart = match paths {

@@ -60,4 +60,14 @@ impl MergedMembers {
         self.overwritten |= other.overwritten;
         to
     }
+
+    /// Adds the members of an input of this name that was read apart, as [`MergedMembers::find_separate_jobs`] needs
+    /// them.
+    pub fn merge_input(&mut self, name: String, other: &MergedMembers) {
+        self.twice.begin_inputs(std::iter::once((name, u64::MAX)));
+        let input = self.twice.input_at(0);
+        for process in self.merge(other).processes {
+            self.beside.add_process(process, input);
+        }
+    }
 }

@@ -170,6 +170,11 @@ impl GrowingLog {
         news
     }
 
+    /// Its processes and communicators.
+    pub(super) fn members(&self) -> &MergedMembers {
+        &self.merged
+    }
+
     /// Returns the line that has no end yet.
     pub(super) fn unfinished_line(&self) -> &[u8] {
         &self.rest

@@ -22,6 +22,7 @@ pub fn format_event(event: &WatchEvent) -> String {
             format!("the job moves again after {}", format_duration(*rested))
         }
         WatchEvent::Dropped(bytes) => format!("{bytes} bytes of lines over 16 MiB were not read"),
+        WatchEvent::SeveralJobs(says) => format!("note: {says}"),
         WatchEvent::StepsChanged => STEPS_CHANGED_TEXT.to_owned(),
     }
 }

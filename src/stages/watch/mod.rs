@@ -27,7 +27,9 @@ use crate::count::calls::{GrowingCounts, Options as Read};
 use crate::count::tally;
 use crate::grammar::values::ByteBasis;
 use crate::log::timeline::{self, TrainStep};
+use crate::members::MergedMembers;
 use crate::members::comm_id::CommId;
+use crate::members::jobs::SeparateJob;
 use crate::source::AppendedBytes;
 use crate::stages::check::warn::known_warns::look_up_warn;
 use crate::stages::watch::limits::MAX_WARN_KINDS;
@@ -47,6 +49,8 @@ pub enum WatchEvent {
     Moves(Duration),
     /// Bytes of a line over the limit that were not read.
     Dropped(u64),
+    /// The inputs are of several jobs.
+    SeveralJobs(String),
     /// Later lines changed the calls of steps that were reported.
     StepsChanged,
 }
@@ -159,6 +163,15 @@ impl<'o> JobWatch<'o> {
     /// The number of inputs that had bytes.
     pub(super) fn count_inputs(&self) -> usize {
         self.logs.len()
+    }
+
+    /// The jobs of the inputs, which have these names in their order, if there are several.
+    fn find_separate_jobs(&self, names: impl Iterator<Item = String>) -> Vec<SeparateJob> {
+        let mut all = MergedMembers::default();
+        for (log, name) in self.logs.iter().zip(names) {
+            all.merge_input(name, log.members());
+        }
+        all.find_separate_jobs()
     }
 
     /// Reads the new bytes of an input.

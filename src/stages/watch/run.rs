@@ -4,7 +4,7 @@
 use super::STEP_TALLY;
 use super::labels::LabelWorker;
 use super::spool::WatchSpool;
-use super::waiting_steps::{InputNews, WaitingSteps};
+use super::waiting_steps::{InputNews, ReportedJobs, WaitingSteps};
 use super::{JobWatch, WatchEvent, processes};
 use crate::count::calls::Options as Read;
 use crate::count::filtered::CountFilter;
@@ -95,6 +95,7 @@ struct OutlivingListener<'l> {
     is_pipe: bool,
     /// The first failure to write.
     failed: Option<Error>,
+    jobs: ReportedJobs,
 }
 
 impl OutlivingListener<'_> {
@@ -136,8 +137,14 @@ impl OutlivingListener<'_> {
         Ok((any, events))
     }
 
-    fn tell_events(&mut self, events: &[WatchEvent]) -> Result<()> {
-        let mut events = events.iter();
+    fn tell_ready(
+        &mut self,
+        ready: Vec<WatchEvent>,
+        watch: &JobWatch<'_>,
+        follow: &GrowingFiles,
+    ) -> Result<()> {
+        let ready = self.jobs.report_jobs(ready, watch, follow);
+        let mut events = ready.iter();
         events.try_for_each(|event| self.tell(|listener| listener.on_event(event)))
     }
 
@@ -214,6 +221,7 @@ pub fn run_watch(
         of: listener,
         is_pipe: follow.has_pipe(),
         failed: None,
+        jobs: ReportedJobs::default(),
     };
     let filter = CountFilter::new(&options.filter, &STEP_TALLY)?;
     let mut watch = JobWatch::with_tally(read, filter.tally(), options.stall, Instant::now());
@@ -239,13 +247,13 @@ pub fn run_watch(
         if let Some(rule) = waiting.find_due_count(news, now) {
             waiting.count_calls(&mut watch, &filter, rule);
         }
-        listener.tell_events(&waiting.take_ready(&watch, now))?;
+        listener.tell_ready(waiting.take_ready(&watch, now), &watch, follow)?;
         if !any && follow.is_over() {
             break;
         }
         if !any && watch.detect_stall(Instant::now()) {
             waiting.count_last_calls(&mut watch, &filter, now);
-            listener.tell_events(&waiting.take_ready(&watch, now))?;
+            listener.tell_ready(waiting.take_ready(&watch, now), &watch, follow)?;
             listener.tell(|listener| listener.on_check(&watch))?;
             let (stalled, stall) = listener.check_stall(&log, follow, &watch)?;
             last_stall = stall;
@@ -271,7 +279,7 @@ pub fn run_watch(
     let now = Instant::now();
     waiting.add_events(watch.read_last_lines(now), now);
     waiting.count_last_calls(&mut watch, &filter, now);
-    listener.tell_events(&waiting.take_ready(&watch, now))?;
+    listener.tell_ready(waiting.take_ready(&watch, now), &watch, follow)?;
     let now = find_liveness_at_end(last_stall, &watch);
     let mut ended = listener.check_logs(&log, follow, &watch, now)?;
     if let (JobLiveness::Stalled, Some(stalled)) = (now, found) {

@@ -10,6 +10,8 @@ use crate::count::calls::CountedCalls;
 use crate::count::filtered::CountFilter;
 use crate::log::placement::SettleRule;
 use crate::log::timeline::StepKey;
+use crate::members::jobs::describe_added_jobs;
+use crate::source::GrowingFiles;
 use crate::stages::watch::limits::{COPY_PAUSE, MAX_COPY_WAIT, MAX_STEP_WAIT, MAX_UNCLAIMED_STEPS};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -201,6 +203,38 @@ impl WaitingSteps {
         let (waiting, late): (Vec<_>, Vec<_>) = later.into_iter().partition(waits);
         let ready = std::mem::replace(&mut self.events, waiting).into_iter();
         ready.chain(late).map(|(event, _)| event).collect()
+    }
+}
+
+/// The inputs and the jobs at the last report.
+#[derive(Debug, Default)]
+pub(super) struct ReportedJobs {
+    inputs: usize,
+    jobs: usize,
+}
+
+impl ReportedJobs {
+    /// Reports before the next step that is shown that there are several jobs, or more than before. Files alone are of
+    /// several: the members of what came through a pipe share it.
+    pub(super) fn report_jobs(
+        &mut self,
+        mut ready: Vec<WatchEvent>,
+        watch: &JobWatch<'_>,
+        follow: &GrowingFiles,
+    ) -> Vec<WatchEvent> {
+        let has_steps = ready.iter().any(is_step);
+        if !has_steps || follow.has_pipe() || watch.count_inputs() == self.inputs {
+            return ready;
+        }
+        self.inputs = watch.count_inputs();
+        let names = follow.files().map(|path| path.display().to_string());
+        let found = watch.find_separate_jobs(names);
+        if found.len() > self.jobs {
+            self.jobs = found.len();
+            let says = describe_added_jobs(&found, "nccl-watch", 1);
+            ready.insert(0, WatchEvent::SeveralJobs(says));
+        }
+        ready
     }
 }
 

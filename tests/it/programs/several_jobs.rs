@@ -140,3 +140,23 @@ fn the_rank_that_stopped_is_not_that_of_another_job() {
         assert_eq!(stopped, 1, "{folder}\n{page}");
     }
 }
+
+#[test]
+fn a_watch_of_several_jobs_reports_them_before_their_steps() {
+    let work = Work::new();
+    make_job(&work, "1", "jobs/a");
+    make_job(&work, "2", "jobs/b");
+    let watch = |folder: &str| {
+        let stall = ["--stall", "1", "--exit-on-stall", folder];
+        run_in(work.dir(), "nccl-watch", &stall).calm().lines()
+    };
+    let lines = watch("jobs");
+    let is_note = |line: &String| {
+        line.starts_with("note: the inputs are of 2 jobs, or attempts of one")
+            && line.ends_with("To read one alone: nccl-watch jobs/a/")
+    };
+    let note = lines.iter().position(is_note);
+    let step = lines.iter().position(|line| line.starts_with("step "));
+    assert!(note < step && note.is_some(), "{lines:?}");
+    assert!(!watch("jobs/a").iter().any(|line| line.contains(" jobs")));
+}

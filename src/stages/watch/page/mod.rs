@@ -33,7 +33,9 @@ impl WatchHistory {
         let warned = match event {
             WatchEvent::Step(ended) => return self.last = Some(ended.clone()),
             WatchEvent::Moves(_) => return,
-            WatchEvent::Dropped(_) | WatchEvent::StepsChanged => messages::format_event(event),
+            WatchEvent::Dropped(_) | WatchEvent::SeveralJobs(_) | WatchEvent::StepsChanged => {
+                messages::format_event(event)
+            }
             WatchEvent::Warned(text, means) => {
                 let text = String::from_utf8_lossy(&text[..text.len().min(MAX_WARN_BYTES)]);
                 match means {
