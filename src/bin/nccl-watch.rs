@@ -313,11 +313,12 @@ impl WatchPrinter<'_> {
             self.print_line(&format!("note: {}", note.says))?;
         }
         if !found.is_wrong() {
-            if calls > 0 && found.judged.is_nothing() {
-                return self.print_line("not judged: what has come was not compared");
-            }
             let answer = found.answer();
-            self.print_line(&answer.sentence)?;
+            let is_unjudged = calls > 0 && found.judged.is_nothing();
+            self.print_line(match is_unjudged {
+                true => "not judged: what has come was not compared",
+                false => &answer.sentence,
+            })?;
             return answer
                 .next
                 .map_or(Ok(()), |next| self.print_line(&format!("next: {next}")));

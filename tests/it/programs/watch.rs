@@ -785,3 +785,24 @@ fn a_job_outlives_all_that_its_watch_cannot_write() {
         assert!((1..=2).contains(&warnings.count()), "{script}: {said}");
     }
 }
+
+#[test]
+fn what_was_not_compared_has_a_next_step() {
+    let work = Work::new();
+    // Without the lines that name members no ranks can be compared.
+    let log: String = crate::support::job(2, 3, 1)
+        .split_inclusive('\n')
+        .filter(|line| !line.contains("Init COMPLETE"))
+        .collect();
+    work.file("a.log", log);
+    let stall = ["--stall", "1", "--exit-on-stall", "a.log"];
+    let lines = run_in(work.dir(), "nccl-watch", &stall).calm().lines();
+    let [.., answer, next] = &lines[..] else {
+        panic!("{lines:?}");
+    };
+    assert_eq!(answer, "not judged: what has come was not compared");
+    assert!(
+        next.starts_with("next: ") && next.contains("NCCL_DEBUG_SUBSYS="),
+        "{next}"
+    );
+}
