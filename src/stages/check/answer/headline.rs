@@ -88,9 +88,10 @@ impl CheckSummary {
                 clause += &format!("; {text}");
             }
         }
-        let warnings = self.count_findings(Severity::Warning);
-        match (finding.severity, self.is_empty(), warnings) {
-            (Severity::Error, ..) => clause,
+        let all = self.count_findings(finding.severity);
+        match (finding.severity, self.is_empty(), all) {
+            (Severity::Error, _, 1) => clause,
+            (Severity::Error, _, n) => format!("{clause} (the first of {n} errors)"),
             (_, true, 1) => format!("not judged, one warning: {clause}"),
             (_, true, n) => format!("not judged, {n} warnings; the first: {clause}"),
             (_, false, 1) => format!("{clause} (a warning; no error found)"),
@@ -264,4 +265,35 @@ fn first_advice(finding: &Finding) -> Option<String> {
 fn is_plain_word(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._/+=:@%,-".contains(c);
     !text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stages::check::finding::Confidence;
+
+    #[test]
+    fn an_answer_has_the_number_of_findings_like_the_first() {
+        let answer = |severity, n| {
+            let stop = |at| {
+                let says = format!("rank {at} stopped; it is behind");
+                Finding::new(Kind::RankBehind, severity, Confidence::High, says)
+            };
+            let findings = (0..n).map(stop).collect();
+            let checked = CheckSummary {
+                findings,
+                ..CheckSummary::default()
+            };
+            checked.answer().sentence
+        };
+        assert_eq!(answer(Severity::Error, 1), "rank 0 stopped");
+        assert_eq!(
+            answer(Severity::Error, 2),
+            "rank 0 stopped (the first of 2 errors)"
+        );
+        assert_eq!(
+            answer(Severity::Warning, 2),
+            "rank 0 stopped (the first of 2 warnings; no error found)"
+        );
+    }
 }
