@@ -106,3 +106,17 @@ fn a_call_of_a_rank_without_step_lines_has_its_step() {
         assert!(first.contains("after step 2"), "{first}");
     }
 }
+
+/// The answer is the first line and the last one, or has the command to run next after it.
+#[test]
+fn the_answer_is_first_and_last_with_and_without_a_fault() {
+    for more in [&[][..], &["--fault", "skip"], &["--steps", "0"]] {
+        let work = Work::new();
+        run_in(work.dir(), "nccl-synth", &[&["-o", "a.log"], more].concat()).ends(0);
+        let out = run_in(work.dir(), "nccl-check", &["a.log", "--format", "text"]).calm();
+        let lines = out.lines();
+        let end = lines.iter().take_while(|line| !line.is_empty()).count();
+        assert!((1..=2).contains(&end), "{lines:?}");
+        assert_eq!(lines[..end], lines[lines.len() - end..], "{lines:?}");
+    }
+}
