@@ -320,3 +320,34 @@ fn calls_known_by_their_kernels_alone_are_read_back() {
     let equal = feed("nccl-agg", &["-q"], &*calls.text()).ends(0);
     assert_eq!(equal.text().lines().nth(1), Some("AllReduce,,,,1,"));
 }
+
+/// Two runs of a job make the same calls on the same groups: only the time stamps of the log tell their dumps apart.
+#[test]
+fn dumps_of_another_run_fill_no_call() {
+    let dumps = |run: &str| -> Vec<String> {
+        let files =
+            [0, 1, 2, 3].map(|rank| format!("testdata/hung/{run}/nccl_trace_rank_{rank}.gz"));
+        let files = files
+            .into_iter()
+            .filter(|file| std::path::Path::new(file).exists());
+        files
+            .flat_map(|file| ["--times".to_owned(), file])
+            .collect()
+    };
+    let filled = |log: &str, records: &str| {
+        let log = format!("testdata/hung/{log}/nccl.log.gz");
+        let args: Vec<String> = [log].into_iter().chain(dumps(records)).collect();
+        let table = Csv::of(&run("nccl-comms", &args).ends(0));
+        let rows = table.rows.iter();
+        rows.filter(|row| !table.get(row, "start_ns").is_empty())
+            .count()
+    };
+    assert_eq!(
+        [filled("kill", "kill"), filled("skippair", "skippair")],
+        [405, 539]
+    );
+    assert_eq!(
+        [filled("kill", "skippair"), filled("skippair", "kill")],
+        [0, 0]
+    );
+}

@@ -30,7 +30,7 @@ use tables::{search_steps, write_table};
 use tuning_option::{TuningCounts, TuningOption, WithTuning};
 
 mod call_spool;
-mod limits;
+pub(in crate::stages) mod limits;
 mod log_rows;
 mod order;
 pub mod param;

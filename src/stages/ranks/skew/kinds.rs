@@ -2,7 +2,7 @@
 
 use super::SkewSummary;
 use super::window::SkewCall;
-use crate::stages::skew::limits::MIN_NS_SINCE_1970;
+use crate::stages::comms::limits::MIN_NS_SINCE_1970;
 use std::cmp::Reverse;
 
 /// A kind of time.

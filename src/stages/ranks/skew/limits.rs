@@ -51,9 +51,6 @@ pub(super) const PACKED_NS_PER_US: i64 = 1000;
 /// Marks a rank without a call, or without its time.
 pub(super) const NO_OP_NUMBER: u32 = u32::MAX;
 
-/// Times in ns from which they count since 1970: no process or session lasts 31 years.
-pub(super) const MIN_NS_SINCE_1970: u64 = 1_000_000_000_000_000_000;
-
 /// Kernels of one call on two GPUs, from which the difference of these GPUs' clocks is taken: the first one also has the set-up
 /// of its communicator.
 pub(super) const MIN_KERNEL_PAIRS: usize = 3;

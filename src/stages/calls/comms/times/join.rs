@@ -2,6 +2,7 @@
 
 use super::super::limits::NO_TIMING;
 use super::align::{CallAlignment, align_by_number, align_in_order};
+use super::clocks::clear_untimely_places;
 use super::logged::{LoggedMember, LoggedSequences};
 use super::records::{RecordOrder, RecordedCall, RecordedClasses, RecordedMember, TimingRecords};
 use super::shapes::{CallClass, ComparedShapes};
@@ -21,6 +22,8 @@ pub(super) struct RefusedRecords {
     pub(super) other: u64,
     /// They fit several calls.
     pub(super) ambiguous: u64,
+    /// Their times do not fit the time stamps of the log.
+    pub(super) untimely: u64,
 }
 
 /// The records of a log's calls.
@@ -54,11 +57,11 @@ impl JoinedRecords {
                     .and_then(|named| by_name.get(&named));
                 let members = members.into_iter().flatten();
                 let aligned = members.map(|at| align_classes(classes, *at, logged, shapes));
-                joined.take_classes(classes, aligned.collect());
+                joined.take_classes(records, logged, classes, aligned.collect());
             }
         }
         for members in processes.values() {
-            joined.join_process(members, logged, shapes);
+            joined.join_process(records, members, logged, shapes);
         }
         joined
     }
@@ -66,6 +69,7 @@ impl JoinedRecords {
     /// Joins the records of a process, which is the one of the log in which all of its communicators fit.
     fn join_process(
         &mut self,
+        records: &TimingRecords,
         members: &[(&RecordedMember, &RecordedClasses)],
         logged: &LoggedSequences,
         shapes: &ComparedShapes,
@@ -119,12 +123,18 @@ impl JoinedRecords {
                 self.refused.ambiguous += calls as u64;
                 continue;
             }
-            self.take_classes(classes, all);
+            self.take_classes(records, logged, classes, all);
         }
     }
 
     /// Takes the records of a member, which fill the calls of all ranks that they were aligned with.
-    fn take_classes(&mut self, classes: &RecordedClasses, aligned: Vec<AlignedClasses>) {
+    fn take_classes(
+        &mut self,
+        records: &TimingRecords,
+        logged: &LoggedSequences,
+        classes: &RecordedClasses,
+        aligned: Vec<AlignedClasses>,
+    ) {
         let count = |calls: &Vec<RecordedCall>| calls.len() as u64;
         if aligned.is_empty() {
             self.refused.elsewhere += classes.values().map(count).sum::<u64>();
@@ -141,16 +151,20 @@ impl JoinedRecords {
                 match found {
                     CallAlignment::Other => self.refused.other += count(calls),
                     CallAlignment::Ambiguous => self.refused.ambiguous += count(calls),
-                    CallAlignment::Places(places) => {
-                        let by_call = self.by_call.entry((member, key.0.clone())).or_default();
+                    CallAlignment::Places(mut places) => {
+                        let unplaced = places.iter().filter(|place| place.is_none()).count() as u64;
+                        match key.1 {
+                            RecordOrder::Order { .. } => self.refused.ambiguous += unplaced,
+                            _ => self.refused.elsewhere += unplaced,
+                        }
+                        let of = (member, key.0.clone());
+                        if let Some(lines) = logged.calls.get(&of) {
+                            self.refused.untimely +=
+                                clear_untimely_places(&mut places, calls, records, lines);
+                        }
+                        let by_call = self.by_call.entry(of).or_default();
                         for (call, place) in calls.iter().zip(places) {
-                            let Some(at) = place else {
-                                match key.1 {
-                                    RecordOrder::Order { .. } => self.refused.ambiguous += 1,
-                                    _ => self.refused.elsewhere += 1,
-                                }
-                                continue;
-                            };
+                            let Some(at) = place else { continue };
                             if by_call.len() <= at {
                                 by_call.resize(at + 1, NO_TIMING);
                             }

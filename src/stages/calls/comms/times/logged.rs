@@ -2,6 +2,7 @@
 
 use super::super::limits::UNKNOWN_LOGGED_SHAPE;
 use super::shapes::{CallClass, ComparedShapes};
+use crate::grammar::stamp::{StampReader, TimeStamp};
 use crate::members::comm_id::CommId;
 use crate::output::table::Row;
 use rustc_hash::FxHashMap;
@@ -36,6 +37,15 @@ pub(super) struct LoggedClass {
     pub(super) shapes: Vec<u32>,
     /// How many calls come before the member's first gap.
     pub(super) sure: usize,
+    /// The time stamps of their lines, up to the last call with one.
+    stamps: Vec<Option<TimeStamp>>,
+}
+
+impl LoggedClass {
+    /// Returns the time stamp of a call's line.
+    pub(super) fn stamp_of_call(&self, at: usize) -> Option<TimeStamp> {
+        *self.stamps.get(at)?
+    }
 }
 
 /// All ranks of communicators, and their calls.
@@ -43,6 +53,7 @@ pub(super) struct LoggedClass {
 pub(super) struct LoggedSequences {
     pub(super) members: Vec<LoggedMember>,
     by_key: FxHashMap<LoggedMemberKey, u32>,
+    reader: StampReader,
     pub(super) calls: FxHashMap<(u32, CallClass), LoggedClass>,
 }
 
@@ -79,6 +90,10 @@ impl LoggedSequences {
         of.is_counted &= of.has_gap || counted == of.made;
         of.made += row.calls;
         let class = self.calls.entry(key).or_default();
+        if let Some(stamp) = self.reader.stamp(row.time) {
+            class.stamps.resize(class.shapes.len(), None);
+            class.stamps.push(Some(stamp));
+        }
         class.shapes.push(shape);
         if !of.has_gap {
             class.sure = class.shapes.len();

@@ -1,11 +1,13 @@
 //! `--times`: the durations of recorded calls in the rows of a log's calls.
 //!
 //! A recorder numbers calls in its own way, and may have missed some. So a recorded call is joined only where
-//! the operations and bytes of all of its communicator's calls agree with the log: by number (`align_by_number`),
+//! the operations and bytes of all of its communicator's calls agree with the log, and its time with the line's
+//! time stamp (`clocks`): by number (`align_by_number`),
 //! or by order where there is no number that NCCL knows. A number is trusted only as far as the log lacks no call. The
 //! log's rows wait until all of its calls are known.
 
 mod align;
+mod clocks;
 mod join;
 mod logged;
 mod records;
@@ -211,7 +213,12 @@ fn report_refused(records: &TimingRecords, joined: &JoinedRecords, report: &Repo
     let of = |n: u64, what: &str| (n > 0).then(|| format!("{} {what}", count_phrase(n, "record")));
     let other = "fill no call: the log has other operations or bytes in their place";
     let ambiguous = "fill no call: they fit several calls of the log";
-    let warnings = [of(refused.other, other), of(refused.ambiguous, ambiguous)];
+    let untimely = "fill no call: their times do not fit the time stamps of the log";
+    let warnings = [
+        of(refused.other, other),
+        of(refused.ambiguous, ambiguous),
+        of(refused.untimely, untimely),
+    ];
     warnings.iter().flatten().for_each(|text| report.warn(text));
     let elsewhere = "fill no call: the log does not have these calls of their communicator and rank, or lacks calls \
                      before them (opCount)";

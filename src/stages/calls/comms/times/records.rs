@@ -1,6 +1,6 @@
 //! The calls that a recorder saw, by communicator, rank and order.
 
-use super::super::limits::UNKNOWN_RECORDED_SHAPE;
+use super::super::limits::{MIN_NS_SINCE_1970, UNKNOWN_RECORDED_SHAPE};
 use super::shapes::{CallClass, ComparedShapes};
 use crate::members::comm_id::CommId;
 use crate::output::table::{Row, Timing};
@@ -13,6 +13,8 @@ pub(super) struct RecordedTiming {
     dur_ns: Option<u64>,
     start_ns: Option<u64>,
     nchannels: Option<u32>,
+    /// When the program enqueued it, before NCCL wrote its line: ns since 1970.
+    pub(super) enqueue_ns: Option<i64>,
     clock: Box<[u8]>,
     quality: Box<[u8]>,
     algo: Box<[u8]>,
@@ -24,7 +26,13 @@ pub(super) struct RecordedTiming {
 impl RecordedTiming {
     fn from_row(row: &Row<'_>) -> RecordedTiming {
         let times = row.times();
+        // A dump has no other start than the enqueue.
+        let start = times.start_ns.filter(|_| is_of_dump(row));
+        let enqueue = row.enqueue_ns.or(start);
         RecordedTiming {
+            enqueue_ns: enqueue
+                .filter(|ns| *ns >= MIN_NS_SINCE_1970)
+                .and_then(|ns| i64::try_from(ns).ok()),
             dur_ns: times.dur_ns,
             start_ns: times.start_ns,
             nchannels: times.nchannels,
@@ -50,6 +58,11 @@ impl RecordedTiming {
             pg_desc: &self.pg_desc,
         }
     }
+}
+
+/// Returns true if a row is of a dump of PyTorch's flight recorder.
+fn is_of_dump(row: &Row<'_>) -> bool {
+    row.src == b"flight"
 }
 
 /// The place of a recorded call.
@@ -122,7 +135,7 @@ impl TimingRecords {
                 (of.input, of.host, of.pid) = (self.input, row.host.into(), row.pid);
                 of.group = (times.pg_name.into(), times.pg_desc.into());
                 of.nranks = row.nranks;
-                let is_contiguous = row.src != b"flight";
+                let is_contiguous = !is_of_dump(row);
                 RecordOrder::Order { is_contiguous }
             }
         };
