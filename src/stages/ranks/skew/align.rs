@@ -2,15 +2,17 @@
 //!
 //! A host with a clock that is ahead looks as if it were always late. So the median difference of hosts at
 //! their common calls is taken as the difference of their clocks, stretch by stretch, and reported. So are the processes
-//! of a host, where its calls disprove that they share a clock.
+//! of a host, where its calls disprove that they share a clock. Where a clock jumps (`jumps`), the calls on both sides are
+//! aligned apart.
 
 use super::window::{RankArrival, SkewCall};
-use crate::report::Report;
+use crate::report::{Report, count_phrase};
 use crate::stages::skew::limits::{
     MAX_HOSTS_NAMED, MAX_VALUES_SORTED_BY_HAND, MIN_CALLS_THAT_DISPROVE,
 };
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// The difference of a host's clock from the first host's, in each stretch.
 #[derive(Debug, Clone, Default)]
@@ -31,6 +33,32 @@ pub(super) struct HostClocks {
     hosts: BTreeMap<Vec<u8>, HostClockOffsets>,
     /// The hosts with processes that do not share a clock, once a stretch has durations.
     disproved: Option<BTreeSet<u32>>,
+    /// The jumps, by the names of both clocks.
+    jumps: BTreeMap<[Vec<u8>; 2], KnownJumps>,
+    /// The calls in which they lie.
+    pub(super) calls_in_jumps: u64,
+    /// Those of these that were not found on all ranks.
+    pub(super) partly_in_jumps: u64,
+}
+
+/// A place where one of two clocks jumps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ClockJump {
+    pub(super) first: u32,
+    pub(super) other: u32,
+    /// By how many ns the other clock is further ahead than before.
+    pub(super) ahead_ns: i64,
+    /// The calls in which it lies: those before are on one side, and those after on the other.
+    pub(super) calls: Range<usize>,
+}
+
+/// The jumps of one of two clocks.
+#[derive(Debug)]
+struct KnownJumps {
+    number: u64,
+    /// The first one: by how many ns, and the step of the calls in which it lies.
+    ahead_ns: i64,
+    step: Option<u64>,
 }
 
 /// Sorts a few values; false if they are too many.
@@ -114,6 +142,37 @@ impl HostClocks {
         self.add_offsets(ahead, name);
     }
 
+    /// Aligns successive calls on each side of `jumps`, and removes those in which these lie.
+    pub(super) fn align_between_jumps(
+        &mut self,
+        calls: &mut Vec<SkewCall>,
+        jumps: &[ClockJump],
+        host: impl Fn(u32) -> u32,
+        name: impl Fn(u32) -> Option<Vec<u8>>,
+    ) {
+        let (mut done, mut removed) = (0, BTreeSet::new());
+        for jump in jumps {
+            let names = [jump.first, jump.other].map(|clock| name(clock).unwrap_or_default());
+            let known = self.jumps.entry(names).or_insert_with(|| KnownJumps {
+                number: 0,
+                ahead_ns: jump.ahead_ns,
+                step: calls[jump.calls.clone()].iter().find_map(|call| call.step),
+            });
+            known.number += 1;
+            removed.extend(jump.calls.clone());
+            if jump.calls.start > done {
+                self.align_calls(&mut calls[done..jump.calls.start], &host, &name);
+            }
+            done = done.max(jump.calls.end);
+        }
+        self.align_calls(&mut calls[done..], host, name);
+        self.calls_in_jumps += removed.len() as u64;
+        let partial = removed.iter().filter(|at| calls[**at].is_partial());
+        self.partly_in_jumps += partial.count() as u64;
+        let mut at = 0..calls.len();
+        calls.retain(|_| at.next().is_none_or(|at| !removed.contains(&at)));
+    }
+
     /// Adds the differences that were found in a stretch.
     pub(super) fn add_offsets(
         &mut self,
@@ -141,6 +200,7 @@ impl HostClocks {
                  looks punctual",
             );
         }
+        self.report_jumps(report);
         for (host, HostClockOffsets { found }) in self.hosts.iter().take(MAX_HOSTS_NAMED) {
             let list = |value: fn(&(i64, i64)) -> i64| found.iter().map(value).collect::<Vec<_>>();
             let (Some(ahead), Some(error)) = (
@@ -159,6 +219,31 @@ impl HostClocks {
                 String::from_utf8_lossy(host),
                 ms(ahead),
                 ms(error)
+            ));
+        }
+    }
+}
+
+impl HostClocks {
+    fn report_jumps(&self, report: &Report) {
+        for ([first, other], jumps) in self.jumps.iter().take(MAX_HOSTS_NAMED) {
+            let step = jumps.step.map(|step| format!(" in step {step}"));
+            let more = (jumps.number > 1)
+                .then(|| format!(", and {} more", count_phrase(jumps.number - 1, "time")));
+            report.warn(&format!(
+                "the clock of {} jumps by {:.3} ms{} against that of {}{}: its ranks are aligned on each side of it, so that \
+                 a rank which is always late by the same amount on one side looks punctual there",
+                String::from_utf8_lossy(other),
+                jumps.ahead_ns as f64 / 1e6,
+                step.unwrap_or_default(),
+                String::from_utf8_lossy(first),
+                more.unwrap_or_default(),
+            ));
+        }
+        if self.calls_in_jumps > 0 {
+            report.note(&format!(
+                "{} at which a clock jumps: left out",
+                count_phrase(self.calls_in_jumps, "call")
             ));
         }
     }

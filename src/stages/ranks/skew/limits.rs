@@ -23,6 +23,9 @@ pub(super) const MAX_STEPS_TO_NEXT_IN_RHYTHM: usize = 8;
 /// Calls from which the processes of a host may have different clocks.
 pub(super) const MIN_CALLS_THAT_DISPROVE: usize = 3;
 
+/// Calls on each side of a place by which a jump of a clock there is judged.
+pub(super) const CALLS_BESIDE_JUMP: usize = 8;
+
 /// Calls in a stretch with aligned clocks: more give a better median and follow a drifting clock later.
 pub(super) const CALLS_PER_CLOCK_STRETCH: usize = 4096;
 

@@ -10,6 +10,7 @@
 
 mod align;
 mod dumps;
+mod jumps;
 mod kinds;
 mod latency;
 mod lateness;
@@ -228,26 +229,23 @@ impl SkewSummary {
     }
 
     fn report_skew_notes(&self, options: &Options, report: &Report) {
-        let SkewSummary {
-            matched,
-            partly,
-            alone,
-            ..
-        } = self;
+        let SkewSummary { alone, clocks, .. } = self;
+        let matched = self.matched - clocks.calls_in_jumps;
+        let partly = self.partly - clocks.partly_in_jumps;
         let by_kind = match self.time_kind.as_str() {
             "" => String::new(),
             kind => format!(" by {kind}"),
         };
         report.note(&format!(
             "{} compared{by_kind}: each rank with the median of the ranks of its call",
-            count_phrase(*matched, "call")
+            count_phrase(matched, "call")
         ));
         let is_start = options.from != ArrivalSource::Durations;
         self.report_other_kinds(report);
         if self.names_no_host && is_start && !self.clocks.has_disproved() {
             report.note("no host is named: the clocks of all ranks are taken as one");
         }
-        if *partly > 0 {
+        if partly > 0 {
             let missing = self.describe_missing(options);
             report.note(&format!("some ranks of {partly} of these calls {missing}"));
         }

@@ -1,6 +1,7 @@
 //! Gathers the rows of the call table as they come.
 
 use super::align::StretchOffsets;
+use super::jumps::find_clock_jumps;
 use super::kinds::{CallsOfKind, TimeKind, pick_kind};
 use super::lateness::SkewRankName;
 use super::window::{ArrivingPart, CallAfterArrival, RankArrival, SkewCall, SkewWindow};
@@ -323,7 +324,8 @@ impl SkewBuilder {
                 host => host.cloned(),
             };
             if hosts.len() > 1 || !disproved.is_empty() {
-                clocks.align_calls(&mut calls, clock, name);
+                let jumps = find_clock_jumps(&calls, keeps_together, clock);
+                clocks.align_between_jumps(&mut calls, &jumps, clock, name);
             }
         }
         for call in calls.drain(..) {

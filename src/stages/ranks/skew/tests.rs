@@ -438,3 +438,36 @@ proptest! {
         }
     }
 }
+
+/// The clock of the second host jumps by 2 s at call `at`; kernels begin some ms after the hosts' starts, and end together.
+#[test]
+fn a_clock_that_jumps_is_aligned_on_each_side() {
+    for (at, jump) in [(20, 2000 * MS), (31, -300 * MS), (99, 0)] {
+        let row = |rank: i64, seq: i64| {
+            let late = if rank == 1 { 5 * MS } else { 0 };
+            let ahead = if rank > 1 && seq >= at { jump } else { 0 };
+            let begin = 30 * MS * seq + late + (seq * 7 + rank * 13) % 11 * 100_000;
+            let (start, took) = (begin + ahead, 30 * MS * seq + 9 * MS - begin);
+            let host = ["a", "b"][rank as usize / 2];
+            let call = format!("{seq},AllReduce,64,fp32,{start},{took}");
+            format!("{seq},,{host},{},{rank},4,0x9f3b,{call}\n", 100 + rank)
+        };
+        let options = Options::default();
+        let rows = (0..60).flat_map(|seq| (0..4).map(move |rank| row(rank, seq)));
+        let found = found(rows, &options, 4096);
+        let left_out = found.clocks.calls_in_jumps;
+        assert_eq!(
+            (left_out > 0, left_out < 9),
+            (jump != 0, true),
+            "{at} {left_out}"
+        );
+        let grid = found.late.to_grid(options.late_ns);
+        let expect = ["0 | ", "1 | always", "2 | ", "3 | "];
+        assert_eq!(shown(&grid, &["rank", "pattern"]), expect, "{at}");
+        let most = shown(&grid, &["max_us"]);
+        assert!(
+            most.iter().all(|us| us.parse::<f64>().unwrap() < 7000.0),
+            "{most:?}"
+        );
+    }
+}

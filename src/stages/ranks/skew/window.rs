@@ -87,6 +87,11 @@ impl SkewCall {
         Some(first_end.saturating_sub(last))
     }
 
+    /// True if some ranks are known to be missing.
+    pub(super) fn is_partial(&self) -> bool {
+        self.nranks.is_some() && !self.is_whole()
+    }
+
     /// True if all ranks have come.
     pub(super) fn is_whole(&self) -> bool {
         self.nranks.is_some_and(|n| self.came.len() >= n as usize)
