@@ -38,11 +38,13 @@ pub(super) const FOUND_AT_ITS_LINE: u32 = u32::MAX;
 /// Times in ns from which they count since 1970: no process or session lasts 31 years.
 pub(in crate::stages) const MIN_NS_SINCE_1970: u64 = 1_000_000_000_000_000_000;
 
+pub(super) const NS_PER_SECOND: i64 = 1_000_000_000;
+
 /// Time zones differ by multiples of this many ns.
-pub(super) const NS_PER_ZONE_STEP: i64 = 15 * 60 * 1_000_000_000;
+pub(super) const NS_PER_ZONE_STEP: i64 = 15 * 60 * NS_PER_SECOND;
 
 /// The most ns from a call's enqueue to NCCL's line, in which a program may set up a communicator.
-pub(super) const MAX_NS_TO_LINE: i64 = 10_000_000_000;
+pub(super) const MAX_NS_TO_LINE: i64 = 10 * NS_PER_SECOND;
 
 /// Bytes of the largest element: a barrier has one.
 pub(super) const MAX_BARRIER_BYTES: u128 = 8;

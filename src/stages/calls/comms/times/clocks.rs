@@ -61,6 +61,33 @@ pub(super) fn clear_untimely_places(
     (before - places.iter().flatten().count()) as u64
 }
 
+/// Clears the places of the first and of the last equal calls of records that no time confirms, for a log that lacks
+/// calls: between two other calls their number shows whether one is missing, but the recorder may have begun after the first,
+/// or ended before the last of these. Returns the number of places cleared.
+pub(super) fn clear_open_runs(
+    places: &mut [Option<usize>],
+    calls: &[RecordedCall],
+    records: &TimingRecords,
+    lines: &LoggedClass,
+) -> u64 {
+    let is_confirmed = |call: &RecordedCall, at: usize| {
+        let record = records.timings.get(call.timing as usize);
+        record.is_some_and(|record| record.enqueue_ns.is_some()) && lines.has_fine_stamp(at)
+    };
+    let mut runs = calls.chunk_by(|a, b| a.shape == b.shape).map(<[_]>::len);
+    let first = runs.next().unwrap_or(0);
+    let last = calls.len() - runs.next_back().unwrap_or(0);
+    let mut cleared = 0;
+    for (at, (place, call)) in places.iter_mut().zip(calls).enumerate() {
+        let is_open = at < first || at >= last;
+        if is_open && place.is_some_and(|line| !is_confirmed(call, line)) {
+            *place = None;
+            cleared += 1;
+        }
+    }
+    cleared
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,5 +202,37 @@ mod tests {
             join(20, &["no", "time"], &[(1000, Some(0)), (2000, Some(1))]).1,
             0
         );
+    }
+
+    #[test]
+    fn calls_at_the_ends_of_a_log_with_damage_are_open() {
+        let (mut logged, mut shapes) = (LoggedSequences::default(), ComparedShapes::default());
+        let mut taken = TimingRecords::default();
+        for bytes in [8000, 8000, 64, 8000, 64, 64] {
+            let call = Row {
+                op: b"AllGather",
+                only_bytes: Some(bytes),
+                calls: 1,
+                ..Row::default()
+            };
+            logged.add_call(&call, &mut shapes);
+            let timing = Timing {
+                pg_name: b"0",
+                ..Timing::default()
+            };
+            let record = Row {
+                timing: Some(&timing),
+                ..call
+            };
+            taken.add_record(&record, &mut shapes);
+        }
+        let calls = taken.members.values().flatten().next().unwrap().1;
+        let mut places: Vec<_> = (0..6).map(Some).collect();
+        let lines = &logged.calls[&(0, CallClass::Collectives)];
+        assert_eq!(clear_open_runs(&mut places, calls, &taken, lines), 4);
+        assert_eq!(places, [None, None, Some(2), Some(3), None, None]);
+        // One call after the other of one shape has no end that shows how many there are.
+        let mut places = vec![Some(0), Some(1)];
+        assert_eq!(clear_open_runs(&mut places, &calls[..2], &taken, lines), 2);
     }
 }

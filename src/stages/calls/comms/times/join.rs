@@ -2,7 +2,7 @@
 
 use super::super::limits::NO_TIMING;
 use super::align::{CallAlignment, align_by_number, align_in_order};
-use super::clocks::clear_untimely_places;
+use super::clocks::{clear_open_runs, clear_untimely_places};
 use super::logged::{LoggedMember, LoggedSequences};
 use super::records::{RecordOrder, RecordedCall, RecordedClasses, RecordedMember, TimingRecords};
 use super::shapes::{CallClass, ComparedShapes};
@@ -161,6 +161,10 @@ impl JoinedRecords {
                         if let Some(lines) = logged.calls.get(&of) {
                             self.refused.untimely +=
                                 clear_untimely_places(&mut places, calls, records, lines);
+                            if logged.may_lack_calls(member) {
+                                self.refused.ambiguous +=
+                                    clear_open_runs(&mut places, calls, records, lines);
+                            }
                         }
                         let by_call = self.by_call.entry(of).or_default();
                         for (call, place) in calls.iter().zip(places) {

@@ -1,6 +1,6 @@
 //! The calls of a log by communicator and rank, in their order.
 
-use super::super::limits::UNKNOWN_LOGGED_SHAPE;
+use super::super::limits::{NS_PER_SECOND, UNKNOWN_LOGGED_SHAPE};
 use super::shapes::{CallClass, ComparedShapes};
 use crate::grammar::stamp::{StampReader, TimeStamp};
 use crate::members::comm_id::CommId;
@@ -46,6 +46,12 @@ impl LoggedClass {
     pub(super) fn stamp_of_call(&self, at: usize) -> Option<TimeStamp> {
         *self.stamps.get(at)?
     }
+
+    /// Returns true if a call's line has a time stamp that tells it from those of the same second.
+    pub(super) fn has_fine_stamp(&self, at: usize) -> bool {
+        let step = self.stamp_of_call(at).map(|stamp| stamp.step);
+        step.is_some_and(|step| step < NS_PER_SECOND)
+    }
 }
 
 /// All ranks of communicators, and their calls.
@@ -53,11 +59,19 @@ impl LoggedClass {
 pub(super) struct LoggedSequences {
     pub(super) members: Vec<LoggedMember>,
     by_key: FxHashMap<LoggedMemberKey, u32>,
+    /// Lines of the log are damaged: any of its calls may be missing.
+    pub(super) is_damaged: bool,
     reader: StampReader,
     pub(super) calls: FxHashMap<(u32, CallClass), LoggedClass>,
 }
 
 impl LoggedSequences {
+    /// Returns true if the log is known to lack calls, and a member may be the one that made them.
+    pub(super) fn may_lack_calls(&self, member: u32) -> bool {
+        let member = self.members.get(member as usize);
+        member.is_some_and(|of| of.has_gap || self.is_damaged && !of.is_counted)
+    }
+
     /// Returns the number of a row's member.
     pub(super) fn number_of_member(&mut self, row: &Row<'_>) -> u32 {
         let named = row.comm_id.zip(row.rank);

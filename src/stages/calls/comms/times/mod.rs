@@ -110,8 +110,14 @@ pub fn write_timed_rows(
         calls: TableFeed::new(|row: &Row<'_>| logged.add_call(row, &mut shapes)),
         rows: SpooledTempFile::new(MAX_WAITING_ROW_BYTES),
     };
+    let damaged = |report: &Report| {
+        let account = report.total_account();
+        account.damaged.saturating_add(account.dropped)
+    };
+    let before = damaged(report);
     super::write_rows(origins, &whole, &tuned, report, progress, &mut waiting)?;
     let mut rows = waiting.rows;
+    logged.is_damaged = damaged(report) > before;
     let joined = JoinedRecords::join_records(&records, &logged, &shapes);
     rows.rewind().map_err(Error::Output)?;
     out.write_all(&options.form.header_text())
