@@ -210,11 +210,13 @@ impl SkewSummary {
         let calls = count_phrase(self.partly + self.alone, "call");
         let is_some_left_out = self.partly + self.alone > 0;
         let missing = self.describe_missing(options);
+        let untimed = self.describe_untimed();
         if self.latencies.is_empty() {
             return Err(Error::Content(match is_some_left_out {
                 true => format!(
                     "no call has the durations of all of its ranks, and the others' are waits for the last one: some ranks \
-                     of {calls} {missing}; name the files of all ranks: nccl-skew FILE FILE ..., or nccl-skew FOLDER"
+                     of {calls} {missing}{}; name the files of all ranks: nccl-skew FILE FILE ..., or nccl-skew FOLDER",
+                    untimed.map(|untimed| format!(", and {untimed}")).unwrap_or_default()
                 ),
                 false => "no call has the duration of two ranks or more: NCCL Inspector's records and call \
                           tables with the column dur_ns have durations"
@@ -224,6 +226,7 @@ impl SkewSummary {
         self.report_other_kinds(report);
         if is_some_left_out {
             report.note(&format!("left out: some ranks of {calls} {missing}"));
+            untimed.iter().for_each(|untimed| report.note(untimed));
         }
         Ok(self.latencies.to_grid())
     }
@@ -248,6 +251,9 @@ impl SkewSummary {
         if partly > 0 {
             let missing = self.describe_missing(options);
             report.note(&format!("some ranks of {partly} of these calls {missing}"));
+            self.describe_untimed()
+                .iter()
+                .for_each(|untimed| report.note(untimed));
         }
         if *alone > 0 {
             let alone = count_phrase(*alone, "more call");
@@ -270,17 +276,19 @@ impl SkewSummary {
         }
     }
 
-    /// Returns why ranks of a call may be missing.
-    fn describe_missing(&self, options: &Options) -> String {
-        let mut missing = "are not in the input".to_owned();
-        if !options.filter.is_empty() {
-            missing += ", or the filter leaves them out";
+    /// Returns how many calls of ranks are in the input without a time.
+    fn describe_untimed(&self) -> Option<String> {
+        let untimed = self.untimed;
+        (untimed > 0).then(|| format!("calls of ranks in the input without such a time: {untimed}"))
+    }
+
+    /// Returns what some ranks of calls lack.
+    fn describe_missing(&self, options: &Options) -> &'static str {
+        match (self.untimed, options.filter.is_empty()) {
+            (0, true) => "are not in the input",
+            (0, false) => "are not among the calls that the filter keeps",
+            _ => "have no such time to compare",
         }
-        if self.untimed > 0 {
-            missing += ", or have no such time there";
-            missing += &format!(" (calls of ranks without one: {})", self.untimed);
-        }
-        missing
     }
 
     fn report_other_kinds(&self, report: &Report) {
