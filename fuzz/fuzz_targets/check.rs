@@ -7,9 +7,13 @@ use libfuzzer_sys::fuzz_target;
 use nccl_pipe::stages::check::answer::findings_text::{ShownFindings, write_findings_text};
 use nccl_pipe::stages::check::answer::table;
 use nccl_pipe::stages::check::{self, JobLiveness};
+use nccl_pipe_fuzz::limits::MAX_DRAWN_BYTES;
 use nccl_pipe_fuzz::{Nobody, alike, log, written};
 
 fuzz_target!(|data: &[u8]| {
+    if data.len() > MAX_DRAWN_BYTES {
+        return;
+    }
     alike(&log(data), |origins, options, report| {
         let checked = check::check(origins, options, JobLiveness::Unknown, report, &Nobody)?;
         let mut text = Vec::new();

@@ -8,6 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use nccl_pipe::filter::CallFilter;
 use nccl_pipe::source::InputName;
 use nccl_pipe::stages::diff::{Options, diff_runs, row, run};
+use nccl_pipe_fuzz::limits::MAX_DRAWN_BYTES;
 use nccl_pipe_fuzz::{Nobody, Work, drawn, options, report, written};
 
 fn rows(a: &InputName, b: &InputName, jobs: usize, mmap: bool) -> Result<Vec<u8>, String> {
@@ -23,6 +24,9 @@ fn rows(a: &InputName, b: &InputName, jobs: usize, mmap: bool) -> Result<Vec<u8>
 }
 
 fuzz_target!(|data: &[u8]| {
+    if data.len() > MAX_DRAWN_BYTES {
+        return;
+    }
     let mut u = Unstructured::new(data);
     let (Ok(a), Ok(b)) = (drawn(&mut u), drawn(&mut u)) else {
         return;

@@ -9,6 +9,7 @@ use nccl_pipe::log::timeline::{
 };
 use nccl_pipe::log::walk;
 use nccl_pipe_fuzz::RECOGNISER;
+use nccl_pipe_fuzz::limits::MAX_DRAWN_BYTES;
 
 /// Each byte is a step line of a trainer, with a number near those before it or far away.
 fn lines(data: &[u8]) -> Vec<u8> {
@@ -85,6 +86,9 @@ fn hold(text: &[u8]) {
 }
 
 fuzz_target!(|data: &[u8]| {
+    if data.len() > MAX_DRAWN_BYTES {
+        return;
+    }
     hold(data);
     hold(&lines(data));
 });

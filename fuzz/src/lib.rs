@@ -2,6 +2,7 @@
 //! several ways that must give the same.
 
 pub mod answer;
+pub mod limits;
 
 use libfuzzer_sys::arbitrary::Unstructured;
 use nccl_pipe::count::calls::{Options, Progress};
