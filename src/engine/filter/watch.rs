@@ -160,14 +160,16 @@ impl FilterPart {
             return;
         }
         if self.kept == 0 {
-            return report.warn(&format!("{of}{}", self.describe_unmatched(filter)));
+            let unmatched = self.describe_unmatched(filter);
+            return report.print_of_filter("warning", format!("{of}{unmatched}"));
         }
-        report.note(&format!("{of}the filter kept {} of {all}", self.kept));
+        let kept = format!("{of}the filter kept {} of {all}", self.kept);
+        report.print_of_filter("note", kept);
         if self.unranked > 0 {
             let unranked = self.unranked;
-            report.note(&format!(
-                "{of}the rank in the job is unknown for {unranked} of {all}: {RANK_HELP}"
-            ));
+            let unknown =
+                format!("{of}the rank in the job is unknown for {unranked} of {all}: {RANK_HELP}");
+            report.print_of_filter("note", unknown);
         }
     }
 

@@ -10,6 +10,7 @@ pub mod machine;
 mod mpi;
 pub mod open;
 pub mod profiler;
+pub mod quality;
 pub mod ras;
 mod recording;
 pub mod rows;

@@ -11,6 +11,8 @@ pub struct ReportMessage {
     pub severity: &'static str,
     /// The message without the program's name.
     pub text: String,
+    /// It is about what a filter kept.
+    pub is_of_filter: bool,
 }
 
 /// Messages without repeats, in their order.

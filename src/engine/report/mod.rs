@@ -145,6 +145,7 @@ impl Report {
                     stage: None,
                     severity,
                     text,
+                    is_of_filter: false,
                 });
             }
             kept.list.clone()
@@ -290,6 +291,16 @@ impl Report {
     /// Prints a note, but not under `--quiet`.
     pub fn note(&self, text: &str) {
         self.print_message("note", text);
+    }
+
+    /// Prints what a filter kept: tables of a page show it beside their calls.
+    pub fn print_of_filter(&self, severity: &'static str, text: String) {
+        self.print_and_keep(&ReportMessage {
+            stage: None,
+            severity,
+            text,
+            is_of_filter: true,
+        });
     }
 
     /// Warns about an input. Of inputs with messages that differ in numbers only, the first is named, and the
@@ -451,15 +462,18 @@ impl Report {
     }
 
     fn print_message(&self, severity: &'static str, text: &str) {
-        let is_new = self.with_kept(|kept| {
-            let (stage, text) = (None, text.to_owned());
-            kept.push(&ReportMessage {
-                stage,
-                severity,
-                text,
-            })
+        self.print_and_keep(&ReportMessage {
+            stage: None,
+            severity,
+            text: text.to_owned(),
+            is_of_filter: false,
         });
-        if is_new != Some(false) && !(self.quiet && severity == "note") {
+    }
+
+    fn print_and_keep(&self, message: &ReportMessage) {
+        let is_new = self.with_kept(|kept| kept.push(message));
+        let ReportMessage { severity, text, .. } = message;
+        if is_new != Some(false) && !(self.quiet && *severity == "note") {
             self.print_line(&format!("{severity}: {text}"));
         }
     }

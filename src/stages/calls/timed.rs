@@ -5,6 +5,7 @@ use crate::count::durations::DurationKind;
 use crate::count::groups::{GroupEntry, GroupsPart};
 use crate::count::timed::TimedCalls;
 use crate::error::{Error, Result};
+use crate::formats::quality::may_be_of_another_call;
 use crate::output::render::TableCell;
 use crate::report::Report;
 use std::collections::{BTreeMap, BTreeSet};
@@ -163,8 +164,9 @@ pub fn report_untimed_calls(calls: &CountedCalls, report: &Report) -> Result<()>
     }
     for (DurationKind { quality, .. }, calls) in kinds {
         if let Some(what) = quality_meaning(quality) {
+            let is_doubtful = may_be_of_another_call(quality);
             let quality = String::from_utf8_lossy(quality);
-            let check = match quality.ends_with("may be another call's") {
+            let check = match is_doubtful {
                 true => " (NCCL_INSPECTOR_DUMP_VERBOSE=1 writes what can rule that out)",
                 false => "",
             };

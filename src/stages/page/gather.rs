@@ -60,7 +60,6 @@ pub fn gather_page(
     }
     let page = ReportPage {
         rerun: coverage::rerun_environment(),
-        filter_prefix: order.filter.note_prefix,
         ..ReportPage::default()
     };
     let sections = PageSections {

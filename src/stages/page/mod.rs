@@ -78,8 +78,6 @@ pub struct ReportPage {
     pub parts: Vec<SectionContent>,
     /// Messages of the stages; `stage` is the key of a section ([`PageSection::key`]).
     pub caveats: Vec<ReportMessage>,
-    /// Messages on the filter of the tables of calls begin with this.
-    filter_prefix: &'static str,
     /// The last calls of the ranks, if there are several, on a page with plots.
     pub last_calls: Option<LastCalls>,
     /// The rest of the walk. A program that ends after the page need not free it, which takes as long as to write the page.

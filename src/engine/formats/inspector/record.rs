@@ -1,6 +1,7 @@
 //! A record of any spelling, from its keys and values.
 
 use super::seen_channels::SeenChannels;
+use crate::formats::quality::{UNCHECKED_KERNEL_CPU, UNCHECKED_KERNEL_GPU};
 use crate::formats::whole_number::parse_address;
 use crate::output::table::Timing;
 use serde_json::Value;
@@ -167,9 +168,9 @@ const WITHHELD: &[u8] = b"kernel times withheld";
 fn limit_quality(source: &[u8], is_checked: bool) -> &[u8] {
     match (source, is_checked) {
         (b"kernel_gpu", true) => b"kernel_gpu, without its launch",
-        (b"kernel_gpu", false) => b"kernel_gpu, without its launch, may be another call's",
+        (b"kernel_gpu", false) => UNCHECKED_KERNEL_GPU.as_bytes(),
         (b"kernel_cpu", true) => b"kernel_cpu, without its launch",
-        (b"kernel_cpu", false) => b"kernel_cpu, without its launch, may be another call's",
+        (b"kernel_cpu", false) => UNCHECKED_KERNEL_CPU.as_bytes(),
         _ => source,
     }
 }

@@ -2,6 +2,7 @@
 
 use super::event::{ProfilerEvent, ProfilerEventKind};
 use crate::error::Result;
+use crate::formats::quality::WHOLE_KERNEL;
 use crate::formats::whole_number::parse_pointer;
 use crate::grammar::values::{Datatype, has_root};
 use crate::members::comm_id::CommId;
@@ -74,8 +75,6 @@ impl GpuSpan {
 const HOST_CLOCK: &[u8] = b"plugin";
 /// The clock of the GPU (globaltimer), in ns since 1970.
 pub const GPU_CLOCK: &[u8] = b"gpu";
-/// The quality of times of a kernel on all of its channels: events around the call include the launch on the host, too.
-pub const WHOLE_KERNEL: &str = "kernel, without its launch";
 
 /// NCCL's name of a type, or its number (v1).
 fn parse_datatype(text: &[u8]) -> Option<Datatype> {

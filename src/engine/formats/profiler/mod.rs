@@ -10,7 +10,7 @@ mod proxy;
 mod tests;
 mod trace;
 
-pub use call::{GPU_CLOCK, WHOLE_KERNEL};
+pub use call::GPU_CLOCK;
 pub use proxy::{ProxyOp, ProxyPhases, ProxyWait, TransferSide};
 pub use trace::ProfilerVisitor;
 

@@ -3,7 +3,8 @@
 use super::limits::{MAX_CAPTURED_CALLS, MAX_PEERS};
 use crate::error::Result;
 use crate::formats::ordered::RowTaker;
-use crate::formats::profiler::{GPU_CLOCK, WHOLE_KERNEL};
+use crate::formats::profiler::GPU_CLOCK;
+use crate::formats::quality::WHOLE_KERNEL;
 use crate::grammar::values::{Datatype, RedOp, has_root};
 use crate::members::comm_id::CommId;
 use crate::output::table::{Row, Timing};

@@ -10,7 +10,7 @@ use super::series::StepOutlier;
 use super::{PageSection, ReportPage};
 use crate::output::render::cells::iter_rows;
 use crate::output::render::units::{block_bar, group_digits, seconds_text, short_bytes};
-use crate::report::{ReportMessage, count_phrase, escape_for_terminal};
+use crate::report::{count_phrase, escape_for_terminal};
 use crate::stages::check::finding::Kind;
 use page_lines::{PageLines, cut_to_width, write_wrapped};
 use std::fmt::Write as _;
@@ -150,11 +150,9 @@ fn write_operations(page: &ReportPage, out: &mut PageLines) {
         "Calls, bytes over their ranks, and percent of calls by size",
         out,
     );
-    let of_filter = |one: &&ReportMessage| {
-        let prefix = page.filter_prefix;
-        !prefix.is_empty() && one.text.starts_with(prefix)
-    };
-    for one in page.caveats.iter().filter(of_filter) {
+    let changes = Some(PageSection::Changes.key());
+    let of_filter = page.caveats.iter().filter(|one| one.is_of_filter);
+    for one in of_filter.filter(|one| one.stage != changes) {
         write_wrapped("  ", &one.text, 2, out);
     }
     let list = operations_by_bytes(page);

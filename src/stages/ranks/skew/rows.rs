@@ -6,7 +6,8 @@ use super::kinds::{CallsOfKind, TimeKind, pick_kind};
 use super::lateness::SkewRankName;
 use super::window::{ArrivingPart, CallAfterArrival, RankArrival, SkewCall, SkewWindow};
 use super::{ArrivalSource, Options, SkewSummary};
-use crate::formats::profiler::{GPU_CLOCK, WHOLE_KERNEL};
+use crate::formats::profiler::GPU_CLOCK;
+use crate::formats::quality::is_whole_kernel;
 use crate::grammar::stamp::parse_stamp;
 use crate::grammar::values::{OpKind, op_kind};
 use crate::members::Interner;
@@ -234,10 +235,9 @@ impl SkewBuilder {
                 let after = match start.and_then(signed) {
                     Some(start) if start == at => took,
                     Some(start) if times.clock == GPU_CLOCK && kind.has_own_clock() => {
-                        let is_whole = times.quality == WHOLE_KERNEL.as_bytes();
                         CallAfterArrival::RanOnGpu {
                             late_ns: start.saturating_sub(at),
-                            took_ns: times.dur_ns.filter(|_| is_whole),
+                            took_ns: times.dur_ns.filter(|_| is_whole_kernel(times.quality)),
                         }
                     }
                     // The duration is the kernel's: when it ended for the host is unknown.

@@ -9,7 +9,7 @@ use super::limits::MAX_RANGES_BACK;
 use super::pid_of_global;
 use super::ranges::{LaunchRange, NsysCall, NsysMembers};
 use crate::error::Result;
-use crate::formats::profiler::WHOLE_KERNEL;
+use crate::formats::quality::WHOLE_KERNEL;
 use crate::grammar::kernel;
 use rustc_hash::FxHashMap;
 
