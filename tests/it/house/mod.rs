@@ -26,7 +26,7 @@ const ROOMS: [(&str, usize); 29] = [
     ("src/engine/output", 4_187),
     ("src/engine/report", 1_310),
     ("src/stages/calls", 4_586),
-    ("src/stages/check", 28_768),
+    ("src/stages/check", 28_767),
     ("src/stages/diff", 1_850),
     ("src/stages/gpus", 1_600),
     ("src/stages/page", 3_898),

@@ -173,7 +173,7 @@ impl DuplicateInputs {
         }
     }
 
-    /// Returns the names of the inputs all of whose calls are another input's.
+    /// Returns the names of the inputs without a call that no other input has.
     pub fn names_of_copies(&self) -> BTreeSet<String> {
         let name = |&copy: &u32| self.inputs[copy as usize].name.clone();
         self.copies.iter().map(name).collect()

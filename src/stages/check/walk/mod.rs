@@ -55,7 +55,7 @@ pub(crate) struct CheckGathered {
     pub(crate) accounts: Vec<Account>,
     /// For each of them the processes with lines in it.
     pub(crate) processes: Vec<BTreeSet<u32>>,
-    /// The names of the inputs all of whose calls are another input's.
+    /// The names of the inputs without a call that no other input has.
     pub(crate) copies: BTreeSet<String>,
     /// The jobs of the inputs, if there are several.
     pub(crate) separate: Vec<SeparateJob>,
