@@ -30,6 +30,8 @@ impl SeenCommunicator {
 pub struct JobWorld {
     /// Its place among the communicators.
     pub at: usize,
+    /// All its ranks were seen.
+    pub is_whole: bool,
     /// Its ranks are the job's: no member is missing, or fewer than were seen, and no communicator lacks more of them,
     /// as it would if the job had GPUs that this one has not. Of fewer members, any group of the job looks like this.
     pub has_job_ranks: bool,
@@ -81,8 +83,11 @@ impl ConnectedJobs {
             let worlds = those.into_iter().map(|at| {
                 let missing = communicators[at].count_missing();
                 let is_most = missing >= most_missing[&job] && missing < communicators[at].ranks;
-                let has_job_ranks = missing == 0 || is_most;
-                JobWorld { at, has_job_ranks }
+                JobWorld {
+                    at,
+                    is_whole: missing == 0,
+                    has_job_ranks: missing == 0 || is_most,
+                }
             });
             let mut worlds = Vec::from_iter(worlds);
             worlds.sort_by_key(|world| !world.has_job_ranks);
@@ -171,14 +176,23 @@ impl MergedMembers {
         (named, unnamed)
     }
 
-    /// Finds the ranks of all jobs by the INIT lines so far; `aliases` are [`MergedMembers::process_aliases`].
+    /// Finds the ranks of all jobs by the INIT lines of all inputs; `aliases` are [`MergedMembers::process_aliases`].
     pub fn find_job_ranks(&self, aliases: &[u32]) -> JobRanks {
+        self.find_ranks_by_worlds(aliases, |world| world.has_job_ranks)
+    }
+
+    /// The same by the INIT lines so far, where lines that are missing may yet come.
+    pub fn find_job_ranks_so_far(&self, aliases: &[u32]) -> JobRanks {
+        self.find_ranks_by_worlds(aliases, |world| world.is_whole)
+    }
+
+    fn find_ranks_by_worlds(&self, aliases: &[u32], is_known: fn(&JobWorld) -> bool) -> JobRanks {
         let (named, unnamed) = self.group_init_lines(aliases);
         if named.is_empty() {
             return JobRanks::by_counting(&unnamed);
         }
         let mut found = JobRanks::default();
-        let worlds = find_worlds(&named, aliases.len()).into_iter();
+        let worlds = find_worlds(&named, aliases.len(), is_known).into_iter();
         let worlds: FxHashSet<_> = worlds.map(|(key, _)| *key).collect();
         let mut of_gpu = FxHashMap::default();
         for (gpu, own) in self.iter_gpus(aliases) {
@@ -212,6 +226,7 @@ pub(super) type NamedRanks = BTreeMap<(CommId, u32), ProcessRanks>;
 pub(super) fn find_worlds(
     named: &NamedRanks,
     processes: usize,
+    is_known: impl Fn(&JobWorld) -> bool,
 ) -> Vec<(&(CommId, u32), &ProcessRanks)> {
     let seen = named.iter().map(|((_, nranks), members)| SeenCommunicator {
         nranks: *nranks,
@@ -221,7 +236,7 @@ pub(super) fn find_worlds(
     let jobs = ConnectedJobs::new(processes, &Vec::from_iter(seen));
     let named = Vec::from_iter(named);
     let worlds = jobs.worlds.values().flatten();
-    let worlds = worlds.filter(|world| world.has_job_ranks);
+    let worlds = worlds.filter(|world| is_known(world));
     worlds.map(|world| named[world.at]).collect()
 }
 
@@ -276,6 +291,10 @@ mod tests {
         // A rank that is missing everywhere leaves the others' known.
         let others: Vec<_> = all.iter().filter(|of| of.0 != 3).copied().collect();
         assert_eq!(ranks_of(&others), ranks[..3]);
+        // Its lines may yet come.
+        let merged = members_of(&others);
+        let so_far = merged.find_job_ranks_so_far(&merged.process_aliases());
+        assert_eq!(so_far.rank_of(0, None), None);
         // Of a job without a communicator of all ranks, the first ranks of hosts have one that lacks no member.
         let firsts = (0..4).map(|p| (p, Some(9), p, 5));
         let of_host = (0..4).map(|p| (p, Some(20 + u64::from(p)), 0, 3));

@@ -36,7 +36,9 @@ impl MergedMembers {
             }
         }
         let mut ranks_of: BTreeMap<usize, u32> = BTreeMap::new();
-        for ((_, nranks), members) in find_worlds(&named, aliases.len()) {
+        for ((_, nranks), members) in
+            find_worlds(&named, aliases.len(), |world| world.has_job_ranks)
+        {
             let first = members.keys().next().map_or(0, |process| *process as usize);
             let ranks = ranks_of.entry(sets.find_root(first)).or_default();
             *ranks = (*ranks).max(*nranks);

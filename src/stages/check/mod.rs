@@ -46,7 +46,7 @@ mod words;
 use crate::count::calls::{Options, Progress};
 use crate::error::Result;
 use crate::filter::CallFilter;
-use crate::report::Report;
+use crate::report::{Report, count_phrase};
 use crate::source::{Input, InputName};
 use crate::stages::communicators::CommunicatorState;
 use crate::stages::net::fact::NetFactKind;
@@ -163,6 +163,10 @@ pub(crate) fn gather_for_check(
         if logs.len() == read {
             break;
         }
+        let inputs = count_phrase((read - logs.len()) as u64, "input");
+        report.note(&format!(
+            "{inputs} left out of the comparison: other inputs have all the calls"
+        ));
         let (mut quiet, mut known) = (Report::of_section(), RecorderInputs::default());
         seen = walk::walk_inputs(&logs, options, asked, &mut known, &mut quiet, progress)?;
     }

@@ -91,7 +91,7 @@ impl WrittenRanks {
         if self.known.0 != lines {
             self.known = (
                 lines,
-                Arc::new(merged.find_job_ranks(&merged.process_aliases())),
+                Arc::new(merged.find_job_ranks_so_far(&merged.process_aliases())),
             );
         }
         Arc::clone(&self.known.1)
