@@ -32,9 +32,38 @@ pub struct JobWorld {
     pub at: usize,
     /// All its ranks were seen.
     pub is_whole: bool,
-    /// Its ranks are the job's: no member is missing, or fewer than were seen, and no communicator lacks more of them,
-    /// as it would if the job had GPUs that this one has not. Of fewer members, any group of the job looks like this.
+    /// Its ranks are the job's: fewer members are missing than were seen. Of fewer members, any group of the job may
+    /// look like the whole.
     pub has_job_ranks: bool,
+}
+
+/// The communicators of one size of a job.
+#[derive(Debug, Default)]
+struct CommunicatorsOfSize {
+    /// The members that they lack.
+    missing: usize,
+    /// How many of them each GPU is in.
+    of_gpu: FxHashMap<usize, usize>,
+}
+
+impl CommunicatorsOfSize {
+    fn add_communicator(&mut self, missing: usize, gpus: &[usize]) {
+        self.missing += missing;
+        for gpu in gpus {
+            *self.of_gpu.entry(*gpu).or_default() += 1;
+        }
+    }
+
+    /// True where the members that are missing can be `absent` GPUs without lines, of `gpus` with lines, each in as
+    /// many of these communicators as the others are, or GPUs with lines that are in fewer: these lack a line.
+    /// `without` other communicators on each GPU, which lack so many.
+    fn can_lack(&self, absent: usize, gpus: usize, without: usize) -> bool {
+        let most = self.of_gpu.values().max().copied().unwrap_or(0);
+        let lines: usize = self.of_gpu.values().sum();
+        let torn = (most * gpus).saturating_sub(lines);
+        let others = self.missing.saturating_sub(without * absent);
+        others <= absent * most.saturating_sub(without) + torn
+    }
 }
 
 /// The jobs of some GPUs.
@@ -42,8 +71,9 @@ pub struct JobWorld {
 pub struct ConnectedJobs {
     /// The job of each GPU, as one of its GPUs.
     pub job_of: Vec<usize>,
-    /// By job, the communicators that have all its GPUs, if none of the job is larger: a larger one shows that
-    /// the input lacks ranks, and which they are decides the numbers. In their order, those with the job's ranks first.
+    /// By job, the communicators that have all its GPUs, if none of the job is larger, and the members that others lack
+    /// can be those that it lacks, too: otherwise the job has ranks which it has not, and which they are decides the
+    /// numbers. In their order, those with the job's ranks first.
     pub worlds: FxHashMap<usize, Vec<JobWorld>>,
 }
 
@@ -63,14 +93,18 @@ impl ConnectedJobs {
         }
         // The largest communicator of each job, and those of this size with all GPUs.
         let mut largest: FxHashMap<usize, (u32, Vec<usize>)> = FxHashMap::default();
-        let mut most_missing: FxHashMap<usize, usize> = FxHashMap::default();
+        let mut sizes: FxHashMap<usize, BTreeMap<u32, CommunicatorsOfSize>> = FxHashMap::default();
         for (at, communicator) in communicators.iter().enumerate() {
             let Some(first) = communicator.gpus.first() else {
                 continue;
             };
             let job = job_of[*first];
-            let most = most_missing.entry(job).or_default();
-            *most = communicator.count_missing().max(*most);
+            let of_size = sizes
+                .entry(job)
+                .or_default()
+                .entry(communicator.nranks)
+                .or_default();
+            of_size.add_communicator(communicator.count_missing(), &communicator.gpus);
             let (nranks, those) = largest.entry(job).or_default();
             if communicator.nranks > *nranks {
                 (*nranks, *those) = (communicator.nranks, Vec::new());
@@ -80,14 +114,17 @@ impl ConnectedJobs {
             }
         }
         let worlds = largest.into_iter().map(|(job, (_, those))| {
-            let worlds = those.into_iter().map(|at| {
-                let missing = communicators[at].count_missing();
-                let is_most = missing >= most_missing[&job] && missing < communicators[at].ranks;
-                JobWorld {
+            let worlds = those.into_iter().filter_map(|at| {
+                let (missing, nranks) =
+                    (communicators[at].count_missing(), communicators[at].nranks);
+                let mut sizes = sizes[&job].iter();
+                let has_all = sizes
+                    .all(|(of, all)| all.can_lack(missing, size[&job], usize::from(*of == nranks)));
+                has_all.then_some(JobWorld {
                     at,
                     is_whole: missing == 0,
-                    has_job_ranks: missing == 0 || is_most,
-                }
+                    has_job_ranks: missing < communicators[at].ranks,
+                })
             });
             let mut worlds = Vec::from_iter(worlds);
             worlds.sort_by_key(|world| !world.has_job_ranks);
@@ -126,7 +163,20 @@ impl JobRanks {
             let is_one = |ranks: &Vec<u32>| ranks.iter().all(|rank| *rank == ranks[0]);
             let all: BTreeSet<u32> = members.values().flatten().copied().collect();
             let counts = [all.len(), members.len(), processes.len()];
-            if counts == [*nranks as usize; 3] && members.values().all(is_one) {
+            let has_all = unnamed.iter().all(|(size, of)| {
+                let mut all = CommunicatorsOfSize::default();
+                let mut of_rank: FxHashMap<u32, usize> = FxHashMap::default();
+                for (process, ranks) in of {
+                    all.add_communicator(0, &vec![*process as usize; ranks.len()]);
+                    for rank in ranks {
+                        *of_rank.entry(*rank).or_default() += 1;
+                    }
+                }
+                let most = of_rank.values().max().copied().unwrap_or(0);
+                all.missing = (most * *size as usize).saturating_sub(of_rank.values().sum());
+                all.can_lack(0, processes.len(), 0)
+            });
+            if counts == [*nranks as usize; 3] && members.values().all(is_one) && has_all {
                 let ranks = members.iter();
                 found.of_process = ranks.map(|(of, ranks)| (*of, Some(ranks[0]))).collect();
             }
@@ -295,10 +345,15 @@ mod tests {
         let merged = members_of(&others);
         let so_far = merged.find_job_ranks_so_far(&merged.process_aliases());
         assert_eq!(so_far.rank_of(0, None), None);
-        // Of a job without a communicator of all ranks, the first ranks of hosts have one that lacks no member.
-        let firsts = (0..4).map(|p| (p, Some(9), p, 5));
-        let of_host = (0..4).map(|p| (p, Some(20 + u64::from(p)), 0, 3));
-        assert_eq!(ranks_of(&Vec::from_iter(firsts.chain(of_host))), [None; 4]);
+        // Of a job without a communicator of all ranks, the first ranks of hosts have one, and lack those beside them.
+        for nranks in [4, 5] {
+            let firsts = (0..4).map(move |p| (p, Some(9), p, nranks));
+            let of_host = (0..4).map(|p| (p, Some(20 + u64::from(p)), 0, 2));
+            assert_eq!(ranks_of(&Vec::from_iter(firsts.chain(of_host))), [None; 4]);
+        }
+        // A group that lacks the line of a rank which the world has.
+        let torn: Vec<_> = all.iter().skip(1).copied().collect();
+        assert_eq!(ranks_of(&torn), [Some(1), Some(2), Some(3), Some(0)]);
         // Of two ranks of eight, nothing shows that the larger communicator has all.
         assert_eq!(
             ranks_of(&[(0, Some(9), 5, 8), (1, Some(9), 6, 8)]),
@@ -344,6 +399,10 @@ mod tests {
         let ranks = [Some(0), Some(1), Some(2), Some(3)];
         let all: Vec<_> = world.clone().chain(halves.clone()).collect();
         assert_eq!(ranks_of(&all), ranks);
+        // The first ranks of four hosts.
+        let firsts = (0..4).map(|p| (p, None, 0, 2));
+        let firsts: Vec<_> = world.clone().chain(firsts).collect();
+        assert_eq!(ranks_of(&firsts), [None; 4]);
         let partly: Vec<_> = world.take(3).chain(halves).collect();
         assert_eq!(ranks_of(&partly), [None; 4]);
     }
