@@ -223,8 +223,8 @@ impl Report {
                 n => format!(" and in {n} more inputs"),
             };
             self.warn(&format!(
-                "{input}: its calls are also in {}{more} and are counted twice: omit one of the \
-                 inputs",
+                "{input}: its calls are also in {}{more}, counted twice where both are read: omit one of \
+                 the inputs",
                 again.of
             ));
         }

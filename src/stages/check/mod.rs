@@ -65,6 +65,7 @@ pub use ranks::stopped::JobLiveness;
 use ranks::unmet_calls::SideCallPlace;
 use ranks::{ReportedEnd, RereadInputs, stopped::JobFailures};
 use rustc_hash::FxHashSet;
+use streams::CallStreams;
 use walk::{CheckGathered, Requested};
 use warn::known_warns::known_bugs;
 use warn::nccl_error;
@@ -155,17 +156,20 @@ pub(crate) fn gather_for_check(
         }
         walked => walked?,
     };
-    // A stream with all its calls twice differs from each that has them once. What a pipe had cannot be read again.
+    // What a pipe had cannot be read again.
     let is_read_once = |log: &InputName| log.is_stdin() || log.is_piped();
-    while !seen.copies.is_empty() && !logs.iter().any(is_read_once) {
-        let read = logs.len();
-        logs.retain(|log| !seen.copies.contains(&log.name()));
+    while !logs.iter().any(is_read_once) {
+        let (copies, read) = (seen.find_copies(), logs.len());
+        for copy in &copies {
+            let at = logs.iter().rposition(|log| log.name() == *copy);
+            at.map(|at| logs.remove(at));
+        }
         if logs.len() == read {
             break;
         }
-        let inputs = count_phrase((read - logs.len()) as u64, "input");
         report.note(&format!(
-            "{inputs} left out of the comparison: other inputs have all the calls"
+            "{} left out: other inputs have all of these calls and lines",
+            count_phrase(copies.len() as u64, "input")
         ));
         let (mut quiet, mut known) = (Report::of_section(), RecorderInputs::default());
         seen = walk::walk_inputs(&logs, options, asked, &mut known, &mut quiet, progress)?;
@@ -210,8 +214,14 @@ pub(crate) fn judge_gathered(
         signals,
         failures: &failures,
     };
-    let ranks = ranks::compare_ranks(&seen.found, &seen.untold, &seen.streams, end, &inputs)?;
+    let (doubled, none) = (seen.find_doubled_input(), CallStreams::default());
+    let streams = match doubled {
+        Some(_) => &none,
+        None => &seen.streams,
+    };
+    let ranks = ranks::compare_ranks(&seen.found, &seen.untold, streams, end, &inputs)?;
     findings.extend(ranks.findings);
+    findings.extend(doubled.map(nothing_to_check::describe_doubled_calls));
     let is_error = |f: &Finding| f.severity == Severity::Error;
     let has_failed = !failures.lines.is_empty() || findings.iter().any(is_error);
     findings.extend(SetupContext::new(seen, has_failed, now).find_setup_faults());

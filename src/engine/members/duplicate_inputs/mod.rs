@@ -21,7 +21,7 @@ use crate::grammar::message::communicator::init::{CommInit, InitEvent};
 use places::{ComparedInput, HashedPlaceKind, PlaceCounts};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::hash::Hash;
 
 /// The inputs that were read, and hashes of their places.
@@ -43,8 +43,8 @@ pub struct DuplicateInputs {
     /// The input that had a place first, by the place's hash.
     places: FxHashMap<u64, u32>,
     shared: BTreeMap<(u32, u32), PlaceCounts>,
-    /// Inputs without a call that no other input has.
-    copies: BTreeSet<u32>,
+    /// Inputs of which all first calls of processes are another input's.
+    copies: Vec<LikelyCopy>,
 }
 
 /// The facts of a table's rows so far.
@@ -139,6 +139,16 @@ pub struct EarlierInputs {
     pub more: usize,
 }
 
+/// An input that may be part of another one: the first calls of all its processes are also there, and the lines that
+/// made their communicators.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LikelyCopy {
+    /// Its name.
+    pub copy: String,
+    /// The name of the other.
+    pub whole: String,
+}
+
 /// How an input ended.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct InputCallsEnd {
@@ -173,10 +183,9 @@ impl DuplicateInputs {
         }
     }
 
-    /// Returns the names of the inputs without a call that no other input has.
-    pub fn names_of_copies(&self) -> BTreeSet<String> {
-        let name = |&copy: &u32| self.inputs[copy as usize].name.clone();
-        self.copies.iter().map(name).collect()
+    /// The inputs that are part of another one, if they have no more calls of any process than it has.
+    pub fn likely_copies(&self) -> &[LikelyCopy] {
+        &self.copies
     }
 
     /// The name of an input.
@@ -341,10 +350,11 @@ impl DuplicateInputs {
             .filter(|&((this, first), shared)| shared.is_duplicate(of(this), of(first)));
         let mut again: Vec<Option<EarlierInputs>> = vec![None; known.len() - begin];
         for ((this, first), shared) in copied {
-            if shared.are_all_of(of(this), of(first)) {
-                self.copies.insert(this);
-            } else if shared.are_all_of(of(first), of(this)) {
-                self.copies.insert(first);
+            for (copy, whole) in [(this, first), (first, this)] {
+                if shared.has_beginnings_of(of(copy)) {
+                    let [copy, whole] = [copy, whole].map(|input| of(input).name.clone());
+                    self.copies.push(LikelyCopy { copy, whole });
+                }
             }
             match &mut again[this as usize - begin] {
                 Some(earlier) => earlier.more += 1,

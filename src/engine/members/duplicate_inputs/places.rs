@@ -49,20 +49,18 @@ impl PlaceCounts {
         }
     }
 
-    /// Returns true if all calls of `a` are calls of `b`, by the places that they share: the first call of each of
-    /// its steps, or the first ones of all its processes on their communicators, and all step lines.
-    pub(super) fn are_all_of(&self, a: &ComparedInput, b: &ComparedInput) -> bool {
-        let own = &a.places;
-        let has_steps = own.steps > 0 && self.steps >= own.steps;
-        let has_all = has_steps || (self.calls >= own.calls && self.lines >= own.lines);
-        has_all && self.inits >= own.inits && a.calls <= b.calls
+    /// Returns true if an input's first calls of processes on their communicators, and the lines that made these, are
+    /// all among the shared places.
+    pub(super) fn has_beginnings_of(&self, input: &ComparedInput) -> bool {
+        let own = &input.places;
+        own.calls > 0 && self.calls >= own.calls && self.inits >= own.inits
     }
 
     /// Returns true if the two inputs have the same calls. A shared step line with the first call of its
     /// step proves it, and so does a table's row with its step. Shared first calls prove it unless both
-    /// have steps and one not all those of the other (then they are different steps of one log), and only if they also share the lines that
-    /// made the communicators (a log's second part lacks them), NCCL counts the calls of both, or both
-    /// have equally many calls.
+    /// have steps, and one of them not all those of the other (then they are different steps of one log), and only
+    /// if they also share the lines that made the communicators (a log's second part lacks them), NCCL counts the
+    /// calls of both, or both have equally many calls.
     pub(super) fn is_duplicate(&self, a: &ComparedInput, b: &ComparedInput) -> bool {
         let is_stepped = a.has_steps && b.has_steps && a.is_table == b.is_table;
         let has_other_steps = is_stepped && self.lines < a.places.lines.min(b.places.lines).max(1);

@@ -5,7 +5,7 @@ use crate::stages::check::answer::judged::{InitProgress, JudgedParts, JudgedReco
 use crate::stages::check::finding::{Confidence, Finding, Kind, Severity};
 use crate::stages::check::questions::benchmarks::describe_tables;
 use crate::stages::check::streams::compare::StreamComparison;
-use crate::stages::check::walk::CheckGathered;
+use crate::stages::check::walk::{CheckGathered, DoubledInput};
 use crate::stages::check::wording::number_and_noun;
 use crate::stages::communicators::{CommunicatorState, gpu_of_side};
 use crate::stages::net::net_stage::FirstReportLine;
@@ -104,6 +104,22 @@ fn find_uncompared_recordings(
         advice: advice.to_owned(),
         ..Finding::of_kind(Kind::NotChecked, Confidence::High, says)
     })
+}
+
+/// The finding, where an input has some of another one's calls: no rank's calls are known then.
+pub(crate) fn describe_doubled_calls(doubled: DoubledInput<'_>) -> Finding {
+    let DoubledInput { name, input, of } = doubled;
+    let at = FirstReportLine { input, line: 0 };
+    Finding {
+        why: "ranks were not compared: a stream with calls twice differs from each that has them once".to_owned(),
+        advice: format!("check without {name}, or without {of}"),
+        evidence: vec![at.into()],
+        ..Finding::of_kind(
+            Kind::NotChecked,
+            Confidence::High,
+            format!("not judged: {name} and {of} have the same calls"),
+        )
+    }
 }
 
 /// Returns the finding, if tables of nccl-tests are all that could be checked.

@@ -30,16 +30,24 @@ pub(super) fn note_steps_of_calls(
     inputs: &RereadInputs<'_>,
 ) -> Result<()> {
     let has_steps = |input: &WalkedInput| input.last_step_number().is_some();
-    let mut wanted: BTreeMap<(u32, u64), Vec<&mut Finding>> = BTreeMap::new();
-    for finding in findings {
-        if let (Severity::Error, None) = (finding.severity, finding.about.stage)
-            && let Some(LineSpot::Byte { input, at }) = finding.evidence.first().map(|e| e.at)
-            && inputs
-                .walked
-                .get(input as usize)
-                .is_some_and(|own| !has_steps(own))
-        {
-            wanted.entry((input, at)).or_default().push(finding);
+    // A rank that lags may have made its call after the step line: the first of all calls counts.
+    let mut wanted: BTreeMap<(u32, u64), Vec<usize>> = BTreeMap::new();
+    for (number, finding) in findings.iter().enumerate() {
+        let spots = finding
+            .evidence
+            .iter()
+            .map_while(|evidence| match evidence.at {
+                LineSpot::Byte { input, at } => Some((input, at)),
+                LineSpot::Line(_) => None,
+            });
+        let is_unplaced = finding.severity == Severity::Error && finding.about.stage.is_none();
+        let mut spots = spots.filter(|_| is_unplaced).peekable();
+        let is_held = |&(input, _): &(u32, u64)| {
+            let own = inputs.walked.get(input as usize);
+            own.is_some_and(|own| !has_steps(own))
+        };
+        if spots.peek().is_some_and(is_held) {
+            spots.for_each(|spot| wanted.entry(spot).or_default().push(number));
         }
     }
     // What a pipe had is kept only in part.
@@ -49,15 +57,21 @@ pub(super) fn note_steps_of_calls(
     let Some(across) = place_across_inputs(found, inputs)? else {
         return Ok(());
     };
+    let mut first: BTreeMap<usize, u32> = BTreeMap::new();
     for (held, &input) in (0..).zip(&across.held) {
         across.placed.each_call(held, |gap, _, at| {
-            let here = at.and_then(|at| wanted.get_mut(&(input, at)));
-            for finding in here.into_iter().flatten() {
-                finding.about.stage = across.stage_at(gap, inputs.walked);
-                let step = across.placed.timeline.step_of(gap as usize);
-                finding.about.step = step.map(|step| step.step);
+            let here = at.and_then(|at| wanted.get(&(input, at)));
+            for &finding in here.into_iter().flatten() {
+                let known = first.entry(finding).or_insert(gap);
+                *known = gap.min(*known);
             }
         });
+    }
+    for (finding, gap) in first {
+        let about = &mut findings[finding].about;
+        about.stage = across.stage_at(gap, inputs.walked);
+        let step = across.placed.timeline.step_of(gap as usize);
+        about.step = step.map(|step| step.step);
     }
     Ok(())
 }

@@ -266,6 +266,20 @@ impl CallStreams {
         self.tail.kept_of_current_input()
     }
 
+    /// The streams with calls in the input that was read last, in order, and the numbers of these calls.
+    pub(crate) fn count_calls_of_input(&self, input: u32) -> Vec<(u32, u64)> {
+        let mut streams = match self.now.number == input {
+            true => self.now.streams.clone(),
+            false => Vec::new(),
+        };
+        streams.sort_unstable();
+        let count = |stream: u32| {
+            let of = &self.list[stream as usize];
+            (stream, of.hashed.calls - of.before_input)
+        };
+        streams.into_iter().map(count).collect()
+    }
+
     /// Adds a chunk of `input` that follows those before.
     pub(crate) fn add_chunk(
         &mut self,

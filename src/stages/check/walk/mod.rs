@@ -19,6 +19,7 @@ use crate::formats::open::OpenInput;
 use crate::log::timeline::{self, Checkpoint, LastStepsStart, LiveTimeline};
 use crate::log::{LogState, MergedChunk};
 use crate::members::MergedMembers;
+use crate::members::duplicate_inputs::LikelyCopy;
 use crate::members::jobs::SeparateJob;
 use crate::output::render::Grid;
 use crate::pool;
@@ -37,10 +38,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 mod chunk_partial;
+mod copies;
 mod requested;
 mod walked_input;
 
 pub(crate) use chunk_partial::LineKindFlags;
+pub(crate) use copies::DoubledInput;
 pub(crate) use requested::{PageRequest, Requested, RequestedCalls};
 pub(crate) use walked_input::WalkedInput;
 use walked_input::{InputRemains, WalkedSteps};
@@ -55,8 +58,8 @@ pub(crate) struct CheckGathered {
     pub(crate) accounts: Vec<Account>,
     /// For each of them the processes with lines in it.
     pub(crate) processes: Vec<BTreeSet<u32>>,
-    /// The names of the inputs without a call that no other input has.
-    pub(crate) copies: BTreeSet<String>,
+    /// The inputs that may be part of another one.
+    copies: Vec<LikelyCopy>,
     /// The jobs of the inputs, if there are several.
     pub(crate) separate: Vec<SeparateJob>,
     /// Transports, versions, settings.
@@ -409,7 +412,10 @@ impl<'o> Gatherer<'o> {
             merged,
             printer,
         );
-        self.inputs.push(walked);
+        self.inputs.push(WalkedInput {
+            calls: self.streams.count_calls_of_input(number),
+            ..walked
+        });
         self.accounts.push(log.account);
         self.processes.push(speakers);
         self.kept.push(input.release_map());
@@ -449,7 +455,7 @@ impl<'o> Gatherer<'o> {
             inputs: self.inputs,
             accounts: self.accounts,
             processes: self.processes,
-            copies: merged.twice.names_of_copies(),
+            copies: merged.twice.likely_copies().to_vec(),
             separate: merged.find_separate_jobs(),
             streams: self.streams,
             last_steps: self.last_steps.unwrap_or_default(),

@@ -42,6 +42,8 @@ pub(crate) struct WalkedInput {
     pub(crate) remains: HeaderRemains,
     /// Tables of nccl-tests.
     pub(crate) benchmarks: Vec<BenchmarkTable>,
+    /// Its streams of calls, in their order, and how many calls it has of each.
+    pub(super) calls: Vec<(u32, u64)>,
 }
 
 /// The kept parts of an input's lines besides calls and facts of the job.
@@ -106,6 +108,7 @@ impl WalkedInput {
             sums,
             remains: remains.headers,
             benchmarks: remains.benchmarks.finish(),
+            calls: Vec::new(),
         }
     }
 
