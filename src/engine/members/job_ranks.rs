@@ -163,19 +163,18 @@ impl JobRanks {
             let is_one = |ranks: &Vec<u32>| ranks.iter().all(|rank| *rank == ranks[0]);
             let all: BTreeSet<u32> = members.values().flatten().copied().collect();
             let counts = [all.len(), members.len(), processes.len()];
-            let has_all = unnamed.iter().all(|(size, of)| {
-                let mut all = CommunicatorsOfSize::default();
-                let mut of_rank: FxHashMap<u32, usize> = FxHashMap::default();
-                for (process, ranks) in of {
-                    all.add_communicator(0, &vec![*process as usize; ranks.len()]);
-                    for rank in ranks {
-                        *of_rank.entry(*rank).or_default() += 1;
-                    }
-                }
-                let most = of_rank.values().max().copied().unwrap_or(0);
-                all.missing = (most * *size as usize).saturating_sub(of_rank.values().sum());
-                all.can_lack(0, processes.len(), 0)
-            });
+            // The first rank of a job is the first of all its communicators, and the last one the last.
+            let is_end = |of_job: u32, end: fn(u32) -> u32| {
+                let mut own = members.iter().filter(|(_, ranks)| ranks[0] == of_job);
+                let process = own.next().map(|(process, _)| process);
+                let ranks = unnamed
+                    .iter()
+                    .filter_map(|(size, of)| Some((end(*size), of.get(process?)?)));
+                let mut ranks = ranks.flat_map(|(end, of)| of.iter().map(move |rank| *rank == end));
+                ranks.all(|is_end| is_end)
+            };
+            let has_all =
+                is_end(0, |_| 0) && is_end(nranks.saturating_sub(1), |size| size.saturating_sub(1));
             if counts == [*nranks as usize; 3] && members.values().all(is_one) && has_all {
                 let ranks = members.iter();
                 found.of_process = ranks.map(|(of, ranks)| (*of, Some(ranks[0]))).collect();

@@ -212,6 +212,15 @@ fn a_check_beside_copies_is_that_of_one_copy() {
         for more in ["a.log.gz", "b.log", "short.log", "ranks"] {
             assert_eq!(answer(&["a.log", more]), alone, "{more}");
         }
+        // The cut log lacks calls of the ranks, and the end of a log the first ones: neither is a part, nor another log.
+        let cut = log[..log.len() / 3].rfind('\n').map_or(0, |at| at + 1);
+        work.file("end.log", &log[cut..]);
+        for inputs in [["short.log", "ranks"], ["a.log", "end.log"]] {
+            let args = [&inputs[..], &["-f", "text"]].concat();
+            let out = run_in(work.dir(), "nccl-check", &args);
+            assert!(out.text().starts_with("not judged: "), "{}", out.text());
+            assert_eq!(out.code, 3, "{inputs:?}");
+        }
     }
 }
 
