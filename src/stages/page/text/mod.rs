@@ -206,7 +206,14 @@ fn write_left_out(all: usize, shown: usize, thing: &str, of: PageSection, out: &
 }
 
 fn write_communicators(page: &ReportPage, out: &mut PageLines) {
-    write_heading("Communicators", out);
+    // The filter keeps rows of the tables of calls only.
+    let is_filtered = page.caveats.iter().any(|one| one.is_of_filter);
+    let title = if is_filtered {
+        "Communicators, with all calls"
+    } else {
+        "Communicators"
+    };
+    write_heading(title, out);
     let list = communicators_by_label(page);
     if list.is_empty() {
         return write_unknown_section(page, PageSection::Communicators, out);

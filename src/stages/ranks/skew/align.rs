@@ -3,12 +3,13 @@
 //! A host with a clock that is ahead looks as if it were always late. So the median difference of hosts at
 //! their common calls is taken as the difference of their clocks, stretch by stretch, and reported. So are the processes
 //! of a host, where its calls disprove that they share a clock. Where a clock jumps (`jumps`), the calls on both sides are
-//! aligned apart.
+//! aligned apart. Calls that contradict the clocks after that are left out.
 
+use super::jumps::find_calls_that_fit;
 use super::window::{RankArrival, SkewCall};
 use crate::report::{Report, count_phrase};
 use crate::stages::skew::limits::{
-    MAX_HOSTS_NAMED, MAX_VALUES_SORTED_BY_HAND, MIN_CALLS_THAT_DISPROVE,
+    CALLS_BESIDE_JUMP, MAX_HOSTS_NAMED, MAX_VALUES_SORTED_BY_HAND, MIN_CALLS_THAT_DISPROVE,
 };
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,10 +36,16 @@ pub(super) struct HostClocks {
     disproved: Option<BTreeSet<u32>>,
     /// The jumps, by the names of both clocks.
     jumps: BTreeMap<[Vec<u8>; 2], KnownJumps>,
-    /// The calls in which they lie.
-    pub(super) calls_in_jumps: u64,
-    /// Those of these that were not found on all ranks.
-    pub(super) partly_in_jumps: u64,
+    /// The calls beside them, and others that contradict the clocks.
+    pub(super) beside_jumps: u64,
+    pub(super) contradicted: u64,
+}
+
+/// Successive calls that are aligned together.
+#[derive(Debug)]
+struct AlignedSide {
+    calls: Range<usize>,
+    ahead: StretchOffsets,
 }
 
 /// A place where one of two clocks jumps.
@@ -46,8 +53,6 @@ pub(super) struct HostClocks {
 pub(super) struct ClockJump {
     pub(super) first: u32,
     pub(super) other: u32,
-    /// By how many ns the other clock is further ahead than before.
-    pub(super) ahead_ns: i64,
     /// The calls in which it lies: those before are on one side, and those after on the other.
     pub(super) calls: Range<usize>,
 }
@@ -56,8 +61,8 @@ pub(super) struct ClockJump {
 #[derive(Debug)]
 struct KnownJumps {
     number: u64,
-    /// The first one: by how many ns, and the step of the calls in which it lies.
-    ahead_ns: i64,
+    /// The first one: by how many ns, where both of its sides are aligned, and the step of the calls in which it lies.
+    ahead_ns: Option<i64>,
     step: Option<u64>,
 }
 
@@ -129,7 +134,7 @@ impl HostClocks {
         calls: &mut [SkewCall],
         host: impl Fn(u32) -> u32,
         name: impl Fn(u32) -> Option<Vec<u8>>,
-    ) {
+    ) -> StretchOffsets {
         let mut pairs = collect_host_pairs(calls.iter(), &host, |came| Some(came.ns));
         let ahead = compute_host_offsets(&mut pairs);
         for call in calls {
@@ -139,47 +144,78 @@ impl HostClocks {
                 }
             }
         }
-        self.add_offsets(ahead, name);
+        self.add_offsets(&ahead, name);
+        ahead
     }
 
-    /// Aligns successive calls on each side of `jumps`, and removes those in which these lie.
+    /// Aligns successive calls on each side of `jumps`. Removes the calls in which these lie, the sides with too few calls for
+    /// a median, and the calls that contradict their own alignment.
     pub(super) fn align_between_jumps(
         &mut self,
         calls: &mut Vec<SkewCall>,
         jumps: &[ClockJump],
+        keeps_together: impl Fn(&&SkewCall) -> bool,
         host: impl Fn(u32) -> u32,
         name: impl Fn(u32) -> Option<Vec<u8>>,
     ) {
-        let (mut done, mut removed) = (0, BTreeSet::new());
+        let (mut done, mut sides) = (0, Vec::new());
         for jump in jumps {
-            let names = [jump.first, jump.other].map(|clock| name(clock).unwrap_or_default());
-            let known = self.jumps.entry(names).or_insert_with(|| KnownJumps {
-                number: 0,
-                ahead_ns: jump.ahead_ns,
-                step: calls[jump.calls.clone()].iter().find_map(|call| call.step),
-            });
-            known.number += 1;
-            removed.extend(jump.calls.clone());
-            if jump.calls.start > done {
-                self.align_calls(&mut calls[done..jump.calls.start], &host, &name);
-            }
+            sides.push(done..jump.calls.start.max(done));
             done = done.max(jump.calls.end);
         }
-        self.align_calls(&mut calls[done..], host, name);
-        self.calls_in_jumps += removed.len() as u64;
-        let partial = removed.iter().filter(|at| calls[**at].is_partial());
-        self.partly_in_jumps += partial.count() as u64;
-        let mut at = 0..calls.len();
-        calls.retain(|_| at.next().is_none_or(|at| !removed.contains(&at)));
+        sides.push(done..calls.len());
+        sides.retain(|side| jumps.is_empty() || side.len() >= CALLS_BESIDE_JUMP);
+        let mut kept = vec![false; calls.len()];
+        let mut aligned = Vec::new();
+        for side in sides {
+            let part = &mut calls[side.clone()];
+            let ahead = self.align_calls(part, &host, &name);
+            let fit = find_calls_that_fit(part, &keeps_together);
+            self.contradicted += fit.iter().filter(|fits| !**fits).count() as u64;
+            kept[side.clone()].copy_from_slice(&fit);
+            aligned.push(AlignedSide { calls: side, ahead });
+        }
+        let in_sides: usize = aligned.iter().map(|side| side.calls.len()).sum();
+        self.beside_jumps += (calls.len() - in_sides) as u64;
+        for jump in jumps {
+            self.add_jump(jump, calls, &aligned, &name);
+        }
+        let mut kept = kept.into_iter();
+        calls.retain(|_| kept.next().unwrap_or(true));
+    }
+
+    /// Adds a jump; `aligned` are the sides of all jumps.
+    fn add_jump(
+        &mut self,
+        jump: &ClockJump,
+        calls: &[SkewCall],
+        aligned: &[AlignedSide],
+        name: impl Fn(u32) -> Option<Vec<u8>>,
+    ) {
+        let mut sides = aligned.iter();
+        let before = sides.find(|side| side.calls.end == jump.calls.start);
+        let after = sides.find(|side| side.calls.start == jump.calls.end);
+        let apart = |AlignedSide { ahead, .. }: &AlignedSide| {
+            let (first, other) = (ahead.get(&jump.first)?, ahead.get(&jump.other)?);
+            Some(other.0.saturating_sub(first.0))
+        };
+        let sizes = before.and_then(apart).zip(after.and_then(apart));
+        let names = [jump.first, jump.other].map(|clock| name(clock).unwrap_or_default());
+        let known = self.jumps.entry(names).or_insert_with(|| KnownJumps {
+            number: 0,
+            ahead_ns: sizes.map(|(before, after)| after.saturating_sub(before)),
+            step: calls[jump.calls.clone()].iter().find_map(|call| call.step),
+        });
+        known.number += 1;
     }
 
     /// Adds the differences that were found in a stretch.
     pub(super) fn add_offsets(
         &mut self,
-        ahead: StretchOffsets,
+        ahead: &StretchOffsets,
         name: impl Fn(u32) -> Option<Vec<u8>>,
     ) {
-        for (host, found) in ahead {
+        for (&host, &found) in ahead {
             if let Some(name) = name(host) {
                 let known = self.hosts.entry(name).or_default();
                 known.found.push(found);
@@ -189,8 +225,11 @@ impl HostClocks {
 
     /// Reports the differences.
     pub(super) fn report_offsets(&self, aligned: bool, report: &Report) {
-        let ms = |ns: i64| ns as f64 / 1e6;
-        if !aligned || self.hosts.len() < 2 {
+        if !aligned {
+            return;
+        }
+        self.report_left_out(report);
+        if self.hosts.len() < 2 {
             return;
         }
         if self.has_disproved() {
@@ -201,51 +240,91 @@ impl HostClocks {
             );
         }
         self.report_jumps(report);
-        for (host, HostClockOffsets { found }) in self.hosts.iter().take(MAX_HOSTS_NAMED) {
-            let list = |value: fn(&(i64, i64)) -> i64| found.iter().map(value).collect::<Vec<_>>();
-            let (Some(ahead), Some(error)) = (
-                lower_median(&mut list(|f| f.0)),
-                lower_median(&mut list(|f| f.1)),
-            ) else {
+        for (host, offsets) in self.hosts.iter().take(MAX_HOSTS_NAMED) {
+            let Some(ahead) = offsets.describe() else {
                 continue;
             };
-            if (ahead, error) == (0, 0) {
-                continue;
-            }
             report.note(&format!(
-                "{} is taken to be {:.3} ms ahead by its clock (half of the calls differ by more than \
-                 {:.3} ms): ranks that all come late by as much look the same; --no-align takes clocks as \
+                "{} is taken to be {ahead}: ranks that all come late by as much look the same; --no-align takes clocks as \
                  they are",
                 String::from_utf8_lossy(host),
-                ms(ahead),
-                ms(error)
             ));
         }
     }
-}
 
-impl HostClocks {
     fn report_jumps(&self, report: &Report) {
         for ([first, other], jumps) in self.jumps.iter().take(MAX_HOSTS_NAMED) {
+            let by = jumps.ahead_ns.map(|ns| format!(" by {}", about_phrase(ns)));
             let step = jumps.step.map(|step| format!(" in step {step}"));
             let more = (jumps.number > 1)
                 .then(|| format!(", and {} more", count_phrase(jumps.number - 1, "time")));
             report.warn(&format!(
-                "the clock of {} jumps by {:.3} ms{} against that of {}{}: its ranks are aligned on each side of it, so that \
+                "the clock of {} jumps{}{} against that of {}{}: its ranks are aligned on each side of it, so that \
                  a rank which is always late by the same amount on one side looks punctual there",
                 String::from_utf8_lossy(other),
-                jumps.ahead_ns as f64 / 1e6,
+                by.unwrap_or_default(),
                 step.unwrap_or_default(),
                 String::from_utf8_lossy(first),
                 more.unwrap_or_default(),
             ));
         }
-        if self.calls_in_jumps > 0 {
+    }
+
+    fn report_left_out(&self, report: &Report) {
+        if self.beside_jumps > 0 {
             report.note(&format!(
-                "{} at which a clock jumps: left out",
-                count_phrase(self.calls_in_jumps, "call")
+                "{} beside a jump of a clock: left out",
+                count_phrase(self.beside_jumps, "call")
             ));
         }
+        if self.contradicted > 0 {
+            report.warn(&format!(
+                "{} left out: by the clocks a rank ended such a call long before another began it: a clock was set there, \
+                 ranks of a host have different clocks, or a host ran far ahead of its GPU",
+                count_phrase(self.contradicted, "call")
+            ));
+        }
+    }
+}
+
+impl HostClockOffsets {
+    /// Returns by how much a clock was taken to be ahead in all stretches; none if it was not.
+    fn describe(&self) -> Option<String> {
+        let found = &self.found[..];
+        let ms = |ns: i64| ns as f64 / 1e6;
+        let ahead = || found.iter().map(|(ahead, _)| *ahead);
+        let (least, most) = (ahead().min()?, ahead().max()?);
+        let error = found.iter().map(|(_, error)| *error).max()?;
+        let ahead = match found {
+            [_] => format!("{:.3} ms ahead by its clock", ms(least)),
+            _ if least == most => format!("{:.3} ms ahead by its clock", ms(least)),
+            _ => format!(
+                "{:.3} to {:.3} ms ahead by its clock over {} stretches of calls",
+                ms(least),
+                ms(most),
+                found.len()
+            ),
+        };
+        let differ = match found {
+            [_] => format!("half of the calls differ by more than {:.3} ms", ms(error)),
+            _ => format!(
+                "half of the calls of each differ by up to {:.3} ms",
+                ms(error)
+            ),
+        };
+        ((least, most, error) != (0, 0, 0)).then(|| format!("{ahead} ({differ})"))
+    }
+}
+
+/// A time that is known to two digits.
+fn about_phrase(ns: i64) -> String {
+    let ms = ns as f64 / 1e6;
+    let digit = 10_f64.powf(ms.abs().max(1.0).log10().floor() - 1.0);
+    let ms = (ms / digit).round() * digit;
+    match ms.abs() >= 1000.0 {
+        true if ms.abs() < 10_000.0 => format!("about {:.1} s", ms / 1000.0),
+        true => format!("about {:.0} s", ms / 1000.0),
+        false => format!("about {ms:.0} ms"),
     }
 }
 

@@ -6,7 +6,10 @@
 //! there, and no one difference aligns the calls on both sides.
 
 use super::align::{ClockJump, lower_median};
-use super::limits::{CALLS_BESIDE_JUMP, MIN_CALLS_THAT_DISPROVE};
+use super::limits::{
+    CALLS_BESIDE_JUMP, MIN_CALLS_THAT_DISPROVE, MIN_CONTRADICTION_NS,
+    MIN_CONTRADICTION_TO_OVERLAP_RATIO,
+};
 use super::window::SkewCall;
 use std::collections::BTreeMap;
 
@@ -81,21 +84,13 @@ fn find_jumps_of_pair(first: u32, other: u32, permitted: &[PermittedOffsets]) ->
         if before.most >= after.least && after.most >= before.least {
             continue;
         }
-        let middle = |of: PermittedOffsets| of.least.midpoint(of.most);
-        let ahead_ns = middle(after).saturating_sub(middle(before));
         let (last, next) = (permitted[at - 1].call, permitted[at].call);
         match jumps.last_mut() {
             // Places around the jump show it, too.
-            Some(known) if known.calls.end >= last => {
-                known.calls.end = next;
-                if ahead_ns.saturating_abs() > known.ahead_ns.saturating_abs() {
-                    known.ahead_ns = ahead_ns;
-                }
-            }
+            Some(known) if known.calls.end >= last => known.calls.end = next,
             _ => jumps.push(ClockJump {
                 first,
                 other,
-                ahead_ns,
                 calls: last + 1..next,
             }),
         }
@@ -113,4 +108,30 @@ fn median_offsets(permitted: &[PermittedOffsets]) -> Option<PermittedOffsets> {
         least: median(|of| of.least)?,
         most: median(|of| of.most)?,
     })
+}
+
+/// Returns which aligned calls fit their clocks. In the others some rank ended long before another one began. A host may
+/// run ahead of its GPU, so that much more counts than calls usually overlap. Calls that do not show it, beside one that does
+/// not fit, may lie beyond the same jump.
+pub(super) fn find_calls_that_fit(
+    calls: &[SkewCall],
+    keeps_together: impl Fn(&&SkewCall) -> bool,
+) -> Vec<bool> {
+    let overlap = |call: &SkewCall| Some(call).filter(&keeps_together)?.overlap_ns();
+    let overlaps: Vec<Option<i64>> = calls.iter().map(overlap).collect();
+    let known = overlaps.iter().flatten().map(|ns| ns.saturating_abs());
+    let usual = lower_median(&mut known.collect::<Vec<_>>()).unwrap_or(0);
+    let least = usual
+        .saturating_mul(MIN_CONTRADICTION_TO_OVERLAP_RATIO)
+        .max(MIN_CONTRADICTION_NS);
+    let mut fit = vec![true; calls.len()];
+    let (mut forth, mut back) = (true, true);
+    for at in 0..calls.len() {
+        forth = overlaps[at].map_or(forth, |ns| ns > -least);
+        fit[at] &= forth;
+        let at = calls.len() - 1 - at;
+        back = overlaps[at].map_or(back, |ns| ns > -least);
+        fit[at] &= back;
+    }
+    fit
 }

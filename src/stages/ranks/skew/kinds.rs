@@ -2,6 +2,7 @@
 
 use super::SkewSummary;
 use super::window::SkewCall;
+use crate::members::Interner;
 use crate::stages::comms::limits::MIN_NS_SINCE_1970;
 use std::cmp::Reverse;
 
@@ -66,6 +67,7 @@ pub(super) fn pick_kind<'k>(
     };
     let others: Vec<_> = kinds.collect();
     best.untimed = others.iter().map(|(_, found)| found.alone).sum();
+    best.are_gaps_known = best.untimed == 0;
     let others = others.iter().filter(|(_, found)| found.matched > 0);
     best.other_kinds = others
         .map(|(other, found)| (other.describe(), found.matched))
@@ -74,4 +76,18 @@ pub(super) fn pick_kind<'k>(
         best.time_kind = kind.describe();
     }
     best
+}
+
+/// An operation and the number of the kind of its times, by number.
+pub(super) fn op_of_number(ops: &Interner<(Vec<u8>, u32)>, number: u32) -> (&[u8], usize) {
+    let op = ops.items().get(number as usize);
+    op.map_or((&b""[..], 0), |(op, kind)| (op, *kind as usize))
+}
+
+/// The calls of a kind, by its number.
+pub(super) fn calls_of_kind(calls: &mut Vec<CallsOfKind>, kind: usize) -> &mut CallsOfKind {
+    if calls.len() <= kind {
+        calls.resize_with(kind + 1, CallsOfKind::default);
+    }
+    &mut calls[kind]
 }

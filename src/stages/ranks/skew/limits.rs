@@ -23,8 +23,15 @@ pub(super) const MAX_STEPS_TO_NEXT_IN_RHYTHM: usize = 8;
 /// Calls from which the processes of a host may have different clocks.
 pub(super) const MIN_CALLS_THAT_DISPROVE: usize = 3;
 
-/// Calls on each side of a place by which a jump of a clock there is judged.
+/// Calls on each side of a place by which a jump of a clock there is judged, and without which a side is left out.
 pub(super) const CALLS_BESIDE_JUMP: usize = 8;
+
+/// Times a call's usual overlap from which a rank that ends it before another one begins contradicts the clocks. On the captured
+/// jobs this is up to 2.5 times, and 3.7 times with a drifting clock, as hosts run ahead of their GPUs.
+pub(super) const MIN_CONTRADICTION_TO_OVERLAP_RATIO: i64 = 8;
+
+/// The least such time in ns: smaller differences of clocks are mended by their rate (ntpd: below 128 ms).
+pub(super) const MIN_CONTRADICTION_NS: i64 = 100_000_000;
 
 /// Calls in a stretch with aligned clocks: more give a better median and follow a drifting clock later.
 pub(super) const CALLS_PER_CLOCK_STRETCH: usize = 4096;
@@ -57,3 +64,6 @@ pub(super) const NO_OP_NUMBER: u32 = u32::MAX;
 /// Kernels of one call on two GPUs, from which the difference of these GPUs' clocks is taken: the first one also has the set-up
 /// of its communicator.
 pub(super) const MIN_KERNEL_PAIRS: usize = 3;
+
+/// Calls of ranks without a time that are kept to find which calls lack them.
+pub(super) const MAX_UNTIMED_CALLS_KEPT: usize = 1 << 18;

@@ -19,6 +19,7 @@ mod own_clocks;
 mod rows;
 #[cfg(test)]
 mod tests;
+mod untimed;
 pub(crate) mod walked;
 mod window;
 
@@ -185,6 +186,11 @@ struct SkewSummary {
     matched: u64,
     /// Calls among these that were not found on all ranks.
     partly: u64,
+    /// Those that lack a rank with a call that has no time, and those that lack one that is not in the input.
+    lack_times: u64,
+    lack_ranks: u64,
+    /// It is known of all calls without a time which ranks' they are.
+    are_gaps_known: bool,
     /// Calls that were found on one rank.
     alone: u64,
     /// The resolution of the times, ns.
@@ -209,7 +215,13 @@ impl SkewSummary {
     fn build_latency_grid(&self, options: &Options, report: &Report) -> Result<Grid> {
         let calls = count_phrase(self.partly + self.alone, "call");
         let is_some_left_out = self.partly + self.alone > 0;
-        let missing = self.describe_missing(options);
+        let missing = match self.untimed {
+            0 => describe_missing(options).to_owned(),
+            _ => format!(
+                "have no such time to compare, or {}",
+                describe_missing(options)
+            ),
+        };
         let untimed = self.describe_untimed();
         if self.latencies.is_empty() {
             return Err(Error::Content(match is_some_left_out {
@@ -233,8 +245,7 @@ impl SkewSummary {
 
     fn report_skew_notes(&self, options: &Options, report: &Report) {
         let SkewSummary { alone, clocks, .. } = self;
-        let matched = self.matched - clocks.calls_in_jumps;
-        let partly = self.partly - clocks.partly_in_jumps;
+        let matched = self.matched - clocks.beside_jumps - clocks.contradicted;
         let by_kind = match self.time_kind.as_str() {
             "" => String::new(),
             kind => format!(" by {kind}"),
@@ -248,13 +259,7 @@ impl SkewSummary {
         if self.names_no_host && is_start && !self.clocks.has_disproved() {
             report.note("no host is named: the clocks of all ranks are taken as one");
         }
-        if partly > 0 {
-            let missing = self.describe_missing(options);
-            report.note(&format!("some ranks of {partly} of these calls {missing}"));
-            self.describe_untimed()
-                .iter()
-                .for_each(|untimed| report.note(untimed));
-        }
+        self.report_gaps(options, report);
         if *alone > 0 {
             let alone = count_phrase(*alone, "more call");
             report.note(&format!("{alone} had only one rank to compare"));
@@ -282,12 +287,25 @@ impl SkewSummary {
         (untimed > 0).then(|| format!("calls of ranks in the input without such a time: {untimed}"))
     }
 
-    /// Returns what some ranks of calls lack.
-    fn describe_missing(&self, options: &Options) -> &'static str {
-        match (self.untimed, options.filter.is_empty()) {
-            (0, true) => "are not in the input",
-            (0, false) => "are not among the calls that the filter keeps",
-            _ => "have no such time to compare",
+    /// Notes how many calls lack ranks, and why.
+    fn report_gaps(&self, options: &Options, report: &Report) {
+        let untimed = "have no such time to compare";
+        let missing = describe_missing(options);
+        let are_known = self.are_gaps_known && self.lack_times + self.lack_ranks >= self.partly;
+        let gaps = match (self.untimed, are_known) {
+            (0, _) => vec![(self.partly, missing.to_owned())],
+            (_, true) => vec![
+                (self.lack_times, untimed.to_owned()),
+                (self.lack_ranks, missing.to_owned()),
+            ],
+            _ => vec![(self.partly, format!("{untimed}, or {missing}"))],
+        };
+        for (calls, why) in gaps.iter().filter(|(calls, _)| *calls > 0) {
+            report.note(&format!("some ranks of {calls} of these calls {why}"));
+        }
+        if self.partly > 0 {
+            let untimed = self.describe_untimed();
+            untimed.iter().for_each(|untimed| report.note(untimed));
         }
     }
 
@@ -298,5 +316,13 @@ impl SkewSummary {
                 count_phrase(*calls, "more call")
             ));
         }
+    }
+}
+
+/// Returns where the ranks are that some calls lack.
+fn describe_missing(options: &Options) -> &'static str {
+    match options.filter.is_empty() {
+        true => "are not in the input",
+        false => "are not among the calls that the filter keeps",
     }
 }

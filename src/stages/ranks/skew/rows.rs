@@ -2,9 +2,12 @@
 
 use super::align::StretchOffsets;
 use super::jumps::find_clock_jumps;
-use super::kinds::{CallsOfKind, TimeKind, pick_kind};
+use super::kinds::{CallsOfKind, TimeKind, calls_of_kind, op_of_number, pick_kind};
 use super::lateness::SkewRankName;
-use super::window::{ArrivingPart, CallAfterArrival, RankArrival, SkewCall, SkewWindow};
+use super::untimed::UntimedCalls;
+use super::window::{
+    ArrivingPart, CallAfterArrival, RankArrival, SkewCall, SkewProcess, SkewWindow, name_process,
+};
 use super::{ArrivalSource, Options, SkewSummary};
 use crate::formats::profiler::GPU_CLOCK;
 use crate::formats::quality::is_whole_kernel;
@@ -16,9 +19,6 @@ use crate::output::table::Row;
 use crate::stages::skew::limits::CALLS_PER_CLOCK_STRETCH;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
-
-/// A process, or one of its GPUs; if these are unknown, a rank of a communicator.
-type SkewProcess = (Vec<u8>, Option<u64>, Option<u32>, Option<(CommId, u32)>);
 
 /// A process or GPU that makes calls on a communicator, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub(super) struct SkewBuilder {
     /// Collectives with a time.
     timed: u64,
     /// Collectives without one.
-    untimed: u64,
+    untimed: UntimedCalls,
     /// The resolution of the times, ns.
     step: i64,
     /// Dumps were read: process numbers are ranks, not process ids.
@@ -85,7 +85,8 @@ impl SkewBuilder {
             found.alone = self.timed;
         }
         (found.timed, found.step) = (self.timed, self.step);
-        found.untimed += self.untimed;
+        found.untimed += self.untimed.number;
+        found.are_gaps_known &= !self.untimed.are_some_unknown;
         found.names_no_host = self.hosts.items().iter().all(Vec::is_empty);
         found.late.resolution_ns = self.step;
         found.late.error_ns = found.own_clocks.error_ns();
@@ -102,7 +103,7 @@ impl SkewBuilder {
             return;
         }
         let Some((kind, ns, after)) = self.find_arrival(row, op, options) else {
-            self.untimed += 1;
+            self.untimed.add_row(row);
             return;
         };
         self.timed += 1;
@@ -195,7 +196,7 @@ impl SkewBuilder {
         calls_of_kind(calls, 0)
             .found
             .clocks
-            .add_offsets(ahead, |host| hosts.get(host as usize).cloned());
+            .add_offsets(&ahead, |host| hosts.get(host as usize).cloned());
     }
 
     /// The summary of a log's calls so far: all of one kind.
@@ -263,22 +264,21 @@ impl SkewBuilder {
 
     /// Takes a call with all of its ranks that were found.
     fn take_call(&mut self, call: SkewCall, options: &Options) {
-        let op = self.ops.items().get(call.op as usize);
-        let (op, kind) = op.map_or((&b""[..], 0), |(op, kind)| (op, *kind as usize));
+        let (_, kind) = op_of_number(&self.ops, call.op);
         let CallsOfKind { found, held } = calls_of_kind(&mut self.calls, kind);
         if call.came.len() < 2 {
             found.alone += u64::from(!call.came.is_empty() && call.nranks != Some(1));
             return self.window.recycle_call(call);
         }
         found.matched += 1;
-        let least = || self.least_size.get(&call.comm).copied();
-        let size = call.nranks.or_else(|| options.latency.then(least)?);
-        let is_partial = size.is_some_and(|size| call.came.len() < size as usize);
-        found.partly += u64::from(is_partial);
         if options.latency {
+            let size = call
+                .nranks
+                .or_else(|| self.least_size.get(&call.comm).copied());
             // The last rank, which does not wait, may be one that is not there.
-            if !is_partial {
-                found.latencies.add_call(op, &call);
+            if self.count_gaps(&call, size, kind) {
+                let (op, _) = op_of_number(&self.ops, call.op);
+                self.calls[kind].found.latencies.add_call(op, &call);
             }
             return self.window.recycle_call(call);
         }
@@ -286,6 +286,27 @@ impl SkewBuilder {
         if held.len() >= CALLS_PER_CLOCK_STRETCH {
             self.align_held_calls(kind, options);
         }
+    }
+
+    /// Counts what ranks of a call of this size lack; true if none is missing.
+    fn count_gaps(&mut self, call: &SkewCall, size: Option<u32>, kind: usize) -> bool {
+        let missing = size.map_or(0, |size| (size as usize).saturating_sub(call.came.len()));
+        if missing == 0 {
+            return true;
+        }
+        let comm = self.comms.items().get(call.comm as usize);
+        let untimed = comm.filter(|_| !self.untimed.is_empty()).map(|id| {
+            let ranks = call.came.iter();
+            let ranks = ranks.filter_map(|came| Some(self.ranks.get(&(came.who, call.comm))?.1));
+            let (op, _) = op_of_number(&self.ops, call.op);
+            self.untimed.count_ranks(*id, op, call.seq, ranks)
+        });
+        let untimed = untimed.unwrap_or(0);
+        let found = &mut self.calls[kind].found;
+        found.partly += 1;
+        found.lack_times += u64::from(untimed > 0);
+        found.lack_ranks += u64::from(untimed < missing);
+        false
     }
 
     /// Aligns the calls that are held of a kind, and adds their lateness.
@@ -323,12 +344,11 @@ impl SkewBuilder {
                 }
                 host => host.cloned(),
             };
-            if hosts.len() > 1 || !disproved.is_empty() {
-                let jumps = find_clock_jumps(&calls, keeps_together, clock);
-                clocks.align_between_jumps(&mut calls, &jumps, clock, name);
-            }
+            let jumps = find_clock_jumps(&calls, keeps_together, clock);
+            clocks.align_between_jumps(&mut calls, &jumps, keeps_together, clock, name);
         }
         for call in calls.drain(..) {
+            self.count_gaps(&call, call.nranks, kind);
             let late = &mut self.calls[kind].found.late;
             late.add_call(&call, options.late_ns);
             self.window.recycle_call(call);
@@ -369,25 +389,4 @@ impl SkewBuilder {
             })
             .collect()
     }
-}
-
-/// The name of a process's clock; of dumps, and where no process is known, its number is a rank.
-fn name_process(process: &SkewProcess, is_of_dumps: bool) -> Vec<u8> {
-    let (host, pid, _, own) = process;
-    let rank = own.map(|(_, rank)| u64::from(rank));
-    let kind = if is_of_dumps || pid.is_none() {
-        "rank"
-    } else {
-        "process"
-    };
-    let number = format!(" {kind} {}", pid.or(rank).unwrap_or_default());
-    [host, number.as_bytes()].concat().trim_ascii().to_vec()
-}
-
-/// The calls of a kind, by its number.
-fn calls_of_kind(calls: &mut Vec<CallsOfKind>, kind: usize) -> &mut CallsOfKind {
-    if calls.len() <= kind {
-        calls.resize_with(kind + 1, CallsOfKind::default);
-    }
-    &mut calls[kind]
 }

@@ -439,35 +439,82 @@ proptest! {
     }
 }
 
-/// The clock of the second host jumps by 2 s at call `at`; kernels begin some ms after the hosts' starts, and end together.
+/// The clock of the second host jumps at call `at`; kernels begin some ms after the hosts' starts, and end together.
+fn job_with_jump(at: i64, jump: i64, calls: i64) -> SkewSummary {
+    let row = |rank: i64, seq: i64| {
+        let late = if rank == 1 { 5 * MS } else { 0 };
+        let ahead = if rank > 1 && seq >= at { jump } else { 0 };
+        let begin = 30 * MS * seq + late + (seq * 7 + rank * 13) % 11 * 100_000;
+        let (start, took) = (begin + ahead, 30 * MS * seq + 9 * MS - begin);
+        let host = ["a", "b"][rank as usize / 2];
+        let call = format!("{seq},AllReduce,64,fp32,{start},{took}");
+        format!("{seq},,{host},{},{rank},4,0x9f3b,{call}\n", 100 + rank)
+    };
+    let rows = (0..calls).flat_map(|seq| (0..4).map(move |rank| row(rank, seq)));
+    found(rows, &Options::default(), 4096)
+}
+
+/// No rank is later than it was without the jump.
+fn check_most_late(found: &SkewSummary, at: i64) {
+    let most = shown(&found.late.to_grid(MS as u64), &["max_us"]);
+    assert!(
+        most.iter().all(|us| us.parse::<f64>().unwrap() < 7000.0),
+        "{at} {most:?}"
+    );
+}
+
 #[test]
 fn a_clock_that_jumps_is_aligned_on_each_side() {
     for (at, jump) in [(20, 2000 * MS), (31, -300 * MS), (99, 0)] {
-        let row = |rank: i64, seq: i64| {
-            let late = if rank == 1 { 5 * MS } else { 0 };
-            let ahead = if rank > 1 && seq >= at { jump } else { 0 };
-            let begin = 30 * MS * seq + late + (seq * 7 + rank * 13) % 11 * 100_000;
-            let (start, took) = (begin + ahead, 30 * MS * seq + 9 * MS - begin);
-            let host = ["a", "b"][rank as usize / 2];
-            let call = format!("{seq},AllReduce,64,fp32,{start},{took}");
-            format!("{seq},,{host},{},{rank},4,0x9f3b,{call}\n", 100 + rank)
-        };
-        let options = Options::default();
-        let rows = (0..60).flat_map(|seq| (0..4).map(move |rank| row(rank, seq)));
-        let found = found(rows, &options, 4096);
-        let left_out = found.clocks.calls_in_jumps;
+        let found = job_with_jump(at, jump, 60);
+        let left_out = found.clocks.beside_jumps;
         assert_eq!(
             (left_out > 0, left_out < 9),
             (jump != 0, true),
             "{at} {left_out}"
         );
-        let grid = found.late.to_grid(options.late_ns);
+        assert_eq!(found.clocks.contradicted, 0);
+        let grid = found.late.to_grid(MS as u64);
         let expect = ["0 | ", "1 | always", "2 | ", "3 | "];
         assert_eq!(shown(&grid, &["rank", "pattern"]), expect, "{at}");
-        let most = shown(&grid, &["max_us"]);
-        assert!(
-            most.iter().all(|us| us.parse::<f64>().unwrap() < 7000.0),
-            "{most:?}"
-        );
+        check_most_late(&found, at);
     }
+}
+
+#[test]
+fn a_clock_that_jumps_near_an_end_makes_no_rank_late() {
+    for at in [1, 2, 3, 5, 55, 57, 58, 59] {
+        let found = job_with_jump(at, 2000 * MS, 60);
+        let left_out = found.clocks.beside_jumps + found.clocks.contradicted;
+        assert!((1..16).contains(&left_out), "{at} {left_out}");
+        check_most_late(&found, at);
+    }
+    // Beside the end of a stretch, some calls more are in the next one.
+    for at in [4094, 4095, 4097, 4098] {
+        check_most_late(&job_with_jump(at, 2000 * MS, 4110), at);
+    }
+}
+
+#[test]
+fn calls_lack_ranks_without_a_time_and_ranks_that_are_not_there() {
+    let rows = job(logged).into_iter().enumerate();
+    let row = |rank: usize, (at, row): (usize, String)| match (rank, at) {
+        (1, 0..10) => {
+            let cells: Vec<&str> = row.splitn(3, ',').collect();
+            Some(format!("{},,{}", cells[0], cells[2]))
+        }
+        (2, 5..20) => None,
+        _ => Some(row),
+    };
+    let rows = rows.flat_map(|(rank, rows)| {
+        rows.into_iter()
+            .enumerate()
+            .filter_map(move |at| row(rank, at))
+    });
+    let found = found(rows, &Options::default(), 4096);
+    assert_eq!(
+        (found.partly, found.lack_times, found.lack_ranks),
+        (20, 10, 15)
+    );
+    assert!(found.are_gaps_known);
 }

@@ -1,11 +1,15 @@
 //! Parts of calls on several ranks, put together while rows come.
 
+use crate::members::comm_id::CommId;
 use crate::stages::skew::limits::MAX_SPARE_CALL_BUFFERS;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
 /// The key that all ranks' parts of a call share: communicator, operation, number.
 pub(super) type SkewCallKey = (u32, u32, u64);
+
+/// A process, or one of its GPUs; if these are unknown, a rank of a communicator.
+pub(super) type SkewProcess = (Vec<u8>, Option<u64>, Option<u32>, Option<(CommId, u32)>);
 
 /// The end or the kernel of a call to which a rank came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -70,6 +74,8 @@ pub(super) struct SkewCall {
     pub(super) comm: u32,
     /// The operation's number.
     pub(super) op: u32,
+    /// Its number in its communicator.
+    pub(super) seq: u64,
     /// The first step of any rank: it does not depend on the order of rows.
     pub(super) step: Option<u64>,
     /// The communicator's size.
@@ -85,11 +91,6 @@ impl SkewCall {
         let first_end = self.came.iter().filter_map(end).min()?;
         let last = self.came.iter().map(|came| came.ns).max()?;
         Some(first_end.saturating_sub(last))
-    }
-
-    /// True if some ranks are known to be missing.
-    pub(super) fn is_partial(&self) -> bool {
-        self.nranks.is_some() && !self.is_whole()
     }
 
     /// True if all ranks have come.
@@ -126,6 +127,7 @@ impl SkewWindow {
             SkewCall {
                 comm: which.0,
                 op: which.1,
+                seq: which.2,
                 came: self.spare.pop().unwrap_or_default(),
                 ..SkewCall::default()
             }
@@ -174,4 +176,17 @@ impl SkewWindow {
         let left = order.iter().filter_map(|which| self.calls.remove(which));
         left.collect()
     }
+}
+
+/// The name of a process's clock; of dumps, and where no process is known, its number is a rank.
+pub(super) fn name_process(process: &SkewProcess, is_of_dumps: bool) -> Vec<u8> {
+    let (host, pid, _, own) = process;
+    let rank = own.map(|(_, rank)| u64::from(rank));
+    let kind = if is_of_dumps || pid.is_none() {
+        "rank"
+    } else {
+        "process"
+    };
+    let number = format!(" {kind} {}", pid.or(rank).unwrap_or_default());
+    [host, number.as_bytes()].concat().trim_ascii().to_vec()
 }
