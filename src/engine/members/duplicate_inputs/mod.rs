@@ -362,7 +362,7 @@ impl DuplicateInputs {
                     *earlier = Some(EarlierInputs {
                         of: of(first).name.clone(),
                         more: 0,
-                    })
+                    });
                 }
             }
         }
