@@ -43,6 +43,13 @@ pub(super) const NS_PER_SECOND: i64 = 1_000_000_000;
 /// Time zones differ by multiples of this many ns.
 pub(super) const NS_PER_ZONE_STEP: i64 = 15 * 60 * NS_PER_SECOND;
 
+/// How far time zones are from UTC, in ns: Baker Island is 12 hours behind, Kiribati 14 ahead.
+pub(super) const ZONES: std::ops::RangeInclusive<i64> =
+    -12 * 3600 * NS_PER_SECOND..=14 * 3600 * NS_PER_SECOND;
+
+/// How many times the usual ns a line may follow its enqueue by where it could be another call's.
+pub(super) const MAX_USUAL_DISTANCES: i64 = 10;
+
 /// The most ns from a call's enqueue to NCCL's line, in which a program may set up a communicator.
 pub(super) const MAX_NS_TO_LINE: i64 = 10 * NS_PER_SECOND;
 

@@ -1,17 +1,20 @@
 //! The calls of a log by communicator and rank, in their order.
 
-use super::super::limits::{NS_PER_SECOND, UNKNOWN_LOGGED_SHAPE};
+use super::super::limits::UNKNOWN_LOGGED_SHAPE;
 use super::shapes::{CallClass, ComparedShapes};
 use crate::grammar::stamp::{StampReader, TimeStamp};
 use crate::members::comm_id::CommId;
 use crate::output::table::Row;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A communicator of a process: its id and rank, or where those are unknown the process and the address.
 type LoggedMemberKey = (
     Option<(CommId, u32)>,
     Option<(Box<[u8]>, Option<u64>, Option<u64>)>,
 );
+
+/// A process of the log.
+pub(super) type LoggedProcess = (Box<[u8]>, Option<u64>);
 
 /// A rank of a communicator.
 #[derive(Debug)]
@@ -31,6 +34,12 @@ pub(super) struct LoggedMember {
     has_gap: bool,
 }
 
+impl LoggedMember {
+    pub(super) fn process(&self) -> LoggedProcess {
+        (self.host.clone(), self.pid)
+    }
+}
+
 /// The calls of a member's class.
 #[derive(Debug, Default)]
 pub(super) struct LoggedClass {
@@ -46,12 +55,6 @@ impl LoggedClass {
     pub(super) fn stamp_of_call(&self, at: usize) -> Option<TimeStamp> {
         *self.stamps.get(at)?
     }
-
-    /// Returns true if a call's line has a time stamp that tells it from those of the same second.
-    pub(super) fn has_fine_stamp(&self, at: usize) -> bool {
-        let step = self.stamp_of_call(at).map(|stamp| stamp.step);
-        step.is_some_and(|step| step < NS_PER_SECOND)
-    }
 }
 
 /// All ranks of communicators, and their calls.
@@ -61,15 +64,21 @@ pub(super) struct LoggedSequences {
     by_key: FxHashMap<LoggedMemberKey, u32>,
     /// Lines of the log are damaged: any of its calls may be missing.
     pub(super) is_damaged: bool,
+    /// The processes that are known to lack calls, by NCCL's count of any communicator.
+    lacking: FxHashSet<LoggedProcess>,
     reader: StampReader,
     pub(super) calls: FxHashMap<(u32, CallClass), LoggedClass>,
 }
 
 impl LoggedSequences {
-    /// Returns true if the log is known to lack calls, and a member may be the one that made them.
-    pub(super) fn may_lack_calls(&self, member: u32) -> bool {
-        let member = self.members.get(member as usize);
-        member.is_some_and(|of| of.has_gap || self.is_damaged && !of.is_counted)
+    /// Returns true if a member's process is known to lack calls, or may have made those of damaged lines.
+    pub(super) fn may_lack_calls(&self, member: &LoggedMember) -> bool {
+        self.is_damaged || self.lacking.contains(&member.process())
+    }
+
+    /// Returns true if a call's place may differ from its number: calls are missing, and NCCL's count does not show where.
+    pub(super) fn may_lack_numbers(&self, member: &LoggedMember) -> bool {
+        !member.is_counted && (member.has_gap || self.is_damaged)
     }
 
     /// Returns the number of a row's member.
@@ -79,13 +88,17 @@ impl LoggedSequences {
         let key = (named, named.is_none().then(place));
         let next = self.members.len() as u32;
         *self.by_key.entry(key).or_insert_with(|| {
+            let first = row.op_count.unwrap_or(0);
+            if first > 0 {
+                self.lacking.insert((row.host.into(), row.pid));
+            }
             self.members.push(LoggedMember {
                 host: row.host.into(),
                 pid: row.pid,
                 comm_id: row.comm_id,
                 rank: row.rank,
                 nranks: row.nranks,
-                first: row.op_count.unwrap_or(0),
+                first,
                 made: 0,
                 is_counted: true,
                 has_gap: false,
@@ -100,7 +113,10 @@ impl LoggedSequences {
         let shape = shapes.number_of(row).unwrap_or(UNKNOWN_LOGGED_SHAPE);
         let of = &mut self.members[key.0 as usize];
         let counted = row.op_count.unwrap_or(0).saturating_sub(of.first);
-        of.has_gap |= counted > of.made;
+        if counted > of.made && !of.has_gap {
+            of.has_gap = true;
+            self.lacking.insert(of.process());
+        }
         of.is_counted &= of.has_gap || counted == of.made;
         of.made += row.calls;
         let class = self.calls.entry(key).or_default();

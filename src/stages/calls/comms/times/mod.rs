@@ -220,10 +220,13 @@ fn report_refused(records: &TimingRecords, joined: &JoinedRecords, report: &Repo
     let other = "fill no call: the log has other operations or bytes in their place";
     let ambiguous = "fill no call: they fit several calls of the log";
     let untimely = "fill no call: their times do not fit the time stamps of the log";
+    let unproven = "fill no call: the log or the records lack calls, and no time stamp with a fraction of a second proves \
+                    which of the others they are";
     let warnings = [
         of(refused.other, other),
         of(refused.ambiguous, ambiguous),
         of(refused.untimely, untimely),
+        of(refused.unproven, unproven),
     ];
     warnings.iter().flatten().for_each(|text| report.warn(text));
     let elsewhere = "fill no call: the log does not have these calls of their communicator and rank, or lacks calls \
