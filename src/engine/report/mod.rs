@@ -219,12 +219,10 @@ impl Report {
         if self.twice <= MAX_LISTED_NAMES {
             let more = match again.more {
                 0 => String::new(),
-                1 => " and in 1 more input".to_owned(),
-                n => format!(" and in {n} more inputs"),
+                n => format!(" and in {}", count_phrase(n as u64, "more input")),
             };
             self.warn(&format!(
-                "{input}: its calls are also in {}{more}, counted twice where both are read: omit one of \
-                 the inputs",
+                "{input}: its calls are also in {}{more}, counted twice where both are read: omit one of the inputs",
                 again.of
             ));
         }

@@ -397,21 +397,13 @@ impl<'o> Gatherer<'o> {
             &speakers,
             log.begins.iter().map(|begin| begin.at),
         );
-        let name = input.name();
-        let printer = self.options.timeline.printer;
-        let walked = WalkedInput::from_log(
-            name,
-            &mut log,
-            WalkedSteps {
-                old,
-                timeline,
-                printed,
-            },
-            sums,
-            remains,
-            merged,
-            printer,
-        );
+        let steps = WalkedSteps {
+            old,
+            timeline,
+            printed,
+        };
+        let (name, printer) = (input.name(), self.options.timeline.printer);
+        let walked = WalkedInput::from_log(name, &mut log, steps, sums, remains, merged, printer);
         self.inputs.push(WalkedInput {
             calls: self.streams.count_calls_of_input(number),
             ..walked

@@ -5,12 +5,11 @@
 //! of a host, where its calls disprove that they share a clock. Where a clock jumps (`jumps`), the calls on both sides are
 //! aligned apart. Calls that contradict the clocks after that are left out.
 
-use super::jumps::find_calls_that_fit;
+use super::jumps::{ClockJump, find_calls_that_fit};
+use super::median::lower_median;
 use super::window::{RankArrival, SkewCall};
 use crate::report::{Report, count_phrase};
-use crate::stages::skew::limits::{
-    CALLS_BESIDE_JUMP, MAX_HOSTS_NAMED, MAX_VALUES_SORTED_BY_HAND, MIN_CALLS_THAT_DISPROVE,
-};
+use crate::stages::skew::limits::{CALLS_BESIDE_JUMP, MAX_HOSTS_NAMED, MIN_CALLS_THAT_DISPROVE};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -48,15 +47,6 @@ struct AlignedSide {
     ahead: StretchOffsets,
 }
 
-/// A place where one of two clocks jumps.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ClockJump {
-    pub(super) first: u32,
-    pub(super) other: u32,
-    /// The calls in which it lies: those before are on one side, and those after on the other.
-    pub(super) calls: Range<usize>,
-}
-
 /// The jumps of one of two clocks.
 #[derive(Debug)]
 struct KnownJumps {
@@ -64,32 +54,6 @@ struct KnownJumps {
     /// The first one: by how many ns, where both of its sides are aligned, and the step of the calls in which it lies.
     ahead_ns: Option<i64>,
     step: Option<u64>,
-}
-
-/// Sorts a few values; false if they are too many.
-#[inline]
-pub(super) fn insertion_sort_few(values: &mut [i64]) -> bool {
-    if values.len() > MAX_VALUES_SORTED_BY_HAND {
-        return false;
-    }
-    for next in 1..values.len() {
-        let mut at = next;
-        while at > 0 && values[at - 1] > values[at] {
-            values.swap(at - 1, at);
-            at -= 1;
-        }
-    }
-    true
-}
-
-/// Returns the lower median.
-#[inline]
-pub(super) fn lower_median(values: &mut [i64]) -> Option<i64> {
-    let at = values.len().checked_sub(1)? / 2;
-    if insertion_sort_few(values) {
-        return values.get(at).copied();
-    }
-    Some(*values.select_nth_unstable(at).1)
 }
 
 impl HostClocks {

@@ -5,13 +5,23 @@
 //! host's start), but where most calls before and most calls after a place permit no common difference, one of the clocks jumps
 //! there, and no one difference aligns the calls on both sides.
 
-use super::align::{ClockJump, lower_median};
 use super::limits::{
     CALLS_BESIDE_JUMP, MIN_CALLS_THAT_DISPROVE, MIN_CONTRADICTION_NS,
     MIN_CONTRADICTION_TO_OVERLAP_RATIO,
 };
+use super::median::lower_median;
 use super::window::SkewCall;
 use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// A place where one of two clocks jumps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ClockJump {
+    pub(super) first: u32,
+    pub(super) other: u32,
+    /// The calls in which it lies: those before are on one side, and those after on the other.
+    pub(super) calls: Range<usize>,
+}
 
 /// The differences of two clocks that a call permits, ns.
 #[derive(Debug, Clone, Copy)]

@@ -1,6 +1,6 @@
 //! The lateness of each rank, by call and by step.
 
-use super::align::{insertion_sort_few, lower_median};
+use super::median::{insertion_sort_few, lower_median};
 use super::window::SkewCall;
 use crate::count::durations::CallDurations;
 use crate::error::phrases::ranges_phrase;

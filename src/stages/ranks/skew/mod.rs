@@ -15,6 +15,7 @@ mod kinds;
 mod latency;
 mod lateness;
 mod limits;
+mod median;
 mod own_clocks;
 mod rows;
 #[cfg(test)]

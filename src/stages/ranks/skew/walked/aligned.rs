@@ -4,11 +4,10 @@
 use super::clock_stretches::ClockStretch;
 use super::communicators::SkewComm;
 use super::matching::{CommCursors, OpArrival, first_step};
-use crate::stages::skew::align::{
-    HostPairOffsets, StretchOffsets, compute_host_offsets, lower_median,
-};
+use crate::stages::skew::align::{HostPairOffsets, StretchOffsets, compute_host_offsets};
 use crate::stages::skew::lateness::{LatenessPartial, middle_and_last};
 use crate::stages::skew::limits::NO_OP_NUMBER;
+use crate::stages::skew::median::lower_median;
 use std::collections::BTreeMap;
 
 /// The results of some stretches.
