@@ -3,7 +3,7 @@
 /// Times of a kernel on all of its channels: events around the call include the launch on the host, too.
 pub(crate) const WHOLE_KERNEL: &str = "kernel, without its launch";
 
-/// The end of a quality whose times NCCL may have taken from an earlier call.
+/// The end of a quality with times that NCCL may have taken from an earlier call.
 macro_rules! of_another_call {
     () => {
         ", may be another call's"

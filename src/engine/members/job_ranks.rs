@@ -56,7 +56,7 @@ impl CommunicatorsOfSize {
 
     /// True where the members that are missing can be `absent` GPUs without lines, of `gpus` with lines, each in as
     /// many of these communicators as the others are, or GPUs with lines that are in fewer: these lack a line.
-    /// `without` other communicators on each GPU, which lack so many.
+    /// `without` other communicators on each GPU lack these, too.
     fn can_lack(&self, absent: usize, gpus: usize, without: usize) -> bool {
         let most = self.of_gpu.values().max().copied().unwrap_or(0);
         let lines: usize = self.of_gpu.values().sum();

@@ -43,7 +43,7 @@ pub struct DuplicateInputs {
     /// The input that had a place first, by the place's hash.
     places: FxHashMap<u64, u32>,
     shared: BTreeMap<(u32, u32), PlaceCounts>,
-    /// Inputs of which all first calls of processes are another input's.
+    /// Inputs with the first calls of another one.
     copies: Vec<LikelyCopy>,
 }
 

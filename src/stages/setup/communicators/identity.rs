@@ -81,7 +81,7 @@ pub(crate) enum JobRanksBasis {
     /// The order of hosts and devices: they are only likely.
     #[default]
     HostOrder,
-    /// A communicator that has all GPUs which were seen, and lacks so many that a larger one may exist.
+    /// A communicator that has all GPUs which were seen, and lacks more of them than it has: a larger one may exist.
     LargestSeen,
     /// The communicator of all ranks of the job.
     World,

@@ -33,7 +33,7 @@ pub(super) struct ClearedPlaces {
 struct CallTimes {
     /// The ns from the enqueue to the line, by two clocks of unknown zones.
     since: i64,
-    /// The ns of the stamp's last digit: it lacks what is less.
+    /// The ns of the stamp's last digit: it lacks less than that.
     step: i64,
     /// The ns to the next recorded enqueue, if there is one.
     until_next: Option<i64>,
