@@ -138,7 +138,7 @@ impl ConnectedJobs {
 }
 
 /// The ranks of processes in their jobs, as far as INIT lines of (almost) all ranks report them.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub struct JobRanks {
     /// Processes with one rank. `None`: two communicators of all ranks differ in it.
     of_process: FxHashMap<u32, Option<u32>>,

@@ -2,6 +2,7 @@
 
 use crate::support::{Csv, Work, arg, captured, feed, job, procs, run, run_in, sh};
 use nccl_pipe::output::table::COLUMNS;
+use std::collections::BTreeSet;
 
 /// Rows of a log, some columns joined with blanks.
 fn rows(log: &str, args: &[&str], columns: &[&str]) -> Vec<String> {
@@ -350,4 +351,26 @@ fn dumps_of_another_run_fill_no_call() {
         [filled("kill", "skippair"), filled("skippair", "kill")],
         [0, 0]
     );
+}
+
+/// The lines of one rank of four are lost: the others' ranks are still those of the job, in a pipe once it has ended.
+#[test]
+fn a_pipe_knows_ranks_without_the_lines_of_one_at_its_end() {
+    let log = job(4, 2, 1);
+    let ranks = |log: &str| {
+        let rows = Csv::of(&feed("nccl-comms", &["-", "-f", "csv"], log.as_bytes()));
+        let rank = |row: &Vec<String>| rows.get(row, "global_rank").to_owned();
+        rows.rows.iter().map(rank).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(ranks(&log).len(), 4);
+    let mut pids: Vec<&str> = log
+        .lines()
+        .filter_map(|line| line.split(':').nth(1))
+        .collect();
+    pids.retain(|pid| pid.parse::<u64>().is_ok());
+    let last = format!(":{}:", pids.iter().max().unwrap());
+    let no_steps = |line: &&str| line.contains("NCCL") && !line.contains(&last);
+    let lines = log.lines().filter(no_steps).map(|line| format!("{line}\n"));
+    let found = ranks(&lines.collect::<String>());
+    assert_eq!((found.len(), found.contains("")), (3, false), "{found:?}");
 }

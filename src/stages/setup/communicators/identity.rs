@@ -217,13 +217,14 @@ impl NumberedGpus {
     }
 }
 
-/// The ranks in their job of the GPUs of all jobs with a communicator of all ranks, no two with one GPU or one rank.
+/// The ranks in their job of the GPUs of all jobs with a communicator of all ranks, each seen, no two with one GPU or one
+/// rank. Sides may be known by their calls alone: members that made none are missing.
 pub(crate) fn find_job_ranks(sides: &[CommunicatorSide]) -> BTreeMap<JobGpu, u32> {
     let all = group_sides(sides);
     let numbered = NumberedGpus::new(&all, sides);
     let mut ranks = BTreeMap::new();
     let worlds = numbered.iter_worlds().map(|(_, world)| world);
-    for world in worlds.filter(|world| world.has_job_ranks) {
+    for world in worlds.filter(|world| world.is_whole) {
         let members = all[world.at].sides.iter().map(|&at| &sides[at]);
         let own: BTreeMap<JobGpu, u32> = members
             .filter_map(|side| Some((gpu_of_side(side), side.rank?)))

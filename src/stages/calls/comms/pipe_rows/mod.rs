@@ -291,6 +291,7 @@ impl PipeWriter<'_> {
             cut,
         };
         let mut rows = self.rows;
+        rows.ranks.end_lines(merged);
         let mut writing = RowBatch::new_batch(&mut rows, timeline, merged);
         let take = |of: &_, call, gap| writing.add_call(of, call, gap);
         let is_in_order = self.order.take_remaining(&mut self.held, &now, take)?;

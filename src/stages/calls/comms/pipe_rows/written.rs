@@ -97,6 +97,14 @@ impl WrittenRanks {
         Arc::clone(&self.known.1)
     }
 
+    /// All lines have come: what is missing now stays missing.
+    pub(super) fn end_lines(&mut self, merged: &MergedMembers) {
+        let so_far = self.find_ranks(merged);
+        self.known.1 = Arc::new(merged.find_job_ranks(&merged.process_aliases()));
+        let is_other = *so_far != *self.known.1;
+        self.is_changed |= is_other && self.written.values().any(Option::is_none);
+    }
+
     pub(super) fn add_written(&mut self, member: u32, rank: Option<u32>) {
         self.is_changed |= *self.written.entry(member).or_insert(rank) != rank;
     }
