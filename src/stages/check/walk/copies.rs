@@ -2,7 +2,7 @@
 
 use super::CheckGathered;
 use crate::members::duplicate_inputs::LikelyCopy;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// An input with calls that another one has, too.
 pub(crate) struct DoubledInput<'g> {
@@ -16,21 +16,48 @@ pub(crate) struct DoubledInput<'g> {
 impl CheckGathered {
     /// The names of the inputs that are parts of others, so that they add nothing.
     pub(crate) fn find_copies(&self) -> BTreeSet<String> {
-        let mut copies = BTreeSet::new();
+        let mut parts: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for LikelyCopy { copy, whole } in &self.copies {
-            if !copies.contains(whole) && self.is_part(copy, whole) {
-                copies.insert(copy.clone());
+            parts.entry(whole).or_default().push(copy);
+        }
+        let mut copies = BTreeSet::new();
+        for (whole, mut those) in parts {
+            those.retain(|copy| self.is_part(copy, whole));
+            if !copies.contains(whole) && self.has_lines_of(whole, &those) {
+                copies.extend(those.into_iter().map(str::to_owned));
             }
         }
         copies
     }
 
+    /// True if an input may have the lines of all its parts: those with calls of no common stream, as the files of
+    /// ranks are, have no more lines than it. A failure may be in a line after the last call.
+    fn has_lines_of(&self, whole: &str, parts: &[&str]) -> bool {
+        let (mut seen, mut lines) = (BTreeSet::new(), 0);
+        for part in parts.iter().filter_map(|part| self.find_last(part)) {
+            let streams = || self.inputs[part].calls.iter().map(|(stream, _)| *stream);
+            if !streams().any(|stream| seen.contains(&stream)) {
+                seen.extend(streams());
+                lines += self.accounts[part].lines;
+            }
+        }
+        self.find_first(whole)
+            .is_some_and(|whole| lines <= self.accounts[whole].lines)
+    }
+
+    /// Of two inputs of one name the last is the copy.
+    fn find_last(&self, name: &str) -> Option<usize> {
+        self.inputs.iter().rposition(|input| input.name == name)
+    }
+
+    fn find_first(&self, name: &str) -> Option<usize> {
+        self.inputs.iter().position(|input| input.name == name)
+    }
+
     /// True if an input, which begins with another one's calls of each process, has no more calls of any of them, and no
-    /// more lines: a failure may be in lines of its own. Of two inputs of one name the last is the copy.
+    /// more lines.
     fn is_part(&self, copy: &str, whole: &str) -> bool {
-        let copy = self.inputs.iter().rposition(|input| input.name == copy);
-        let whole = self.inputs.iter().position(|input| input.name == whole);
-        let (Some(copy), Some(whole)) = (copy, whole) else {
+        let (Some(copy), Some(whole)) = (self.find_last(copy), self.find_first(whole)) else {
             return false;
         };
         let has_all = |&(stream, calls): &(u32, u64)| {
