@@ -168,7 +168,7 @@ pub(crate) fn gather_for_check(
             break;
         }
         report.note(&format!(
-            "{} left out: other inputs have all of these calls and lines",
+            "{} left out: other inputs are the same",
             count_phrase(copies.len() as u64, "input")
         ));
         let (mut quiet, mut known) = (Report::of_section(), RecorderInputs::default());

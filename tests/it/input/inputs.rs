@@ -209,18 +209,24 @@ fn a_check_beside_copies_is_that_of_one_copy() {
         let steps: String = steps.map(|line| format!("{line}\n")).collect();
         work.file("ranks/r0.log", files[0].clone() + &steps);
         let alone = answer(&["a.log"]);
-        for more in ["a.log.gz", "b.log", "short.log", "ranks"] {
+        for more in ["a.log.gz", "b.log"] {
             assert_eq!(answer(&["a.log", more]), alone, "{more}");
         }
-        // The cut log lacks calls of the ranks, and the end of a log the first ones: neither is a part, nor another log.
+        // A part may have lines of its own, and the cut log lacks calls of the ranks.
         let cut = log[..log.len() / 3].rfind('\n').map_or(0, |at| at + 1);
         work.file("end.log", &log[cut..]);
-        for inputs in [["short.log", "ranks"], ["a.log", "end.log"]] {
+        let parts = ["short.log", "ranks", "end.log"].map(|part| ["a.log", part]);
+        for inputs in [&parts[..], &[["short.log", "ranks"]]].concat() {
             let args = [&inputs[..], &["-f", "text"]].concat();
             let out = run_in(work.dir(), "nccl-check", &args);
             assert!(out.text().starts_with("not judged: "), "{}", out.text());
             assert_eq!(out.code, Some(3), "{inputs:?}");
         }
+        let raised = "Traceback (most recent call last):\nRuntimeError: CUDA error: made up\n";
+        work.file("ranks/r3.log", files[3].clone() + raised);
+        let args = ["a.log", "ranks/r3.log", "-f", "text"];
+        let out = run_in(work.dir(), "nccl-check", &args);
+        assert!(out.text().contains("raised RuntimeError"), "{}", out.text());
     }
 }
 
