@@ -8,7 +8,7 @@ use crate::log::timeline::{
     self, LiveTimeline, MarkList, MarkSlice, PositionOnlyReason, StepTimeline,
 };
 use crate::log::walk::{ChunkResult, LogCall, LogVisitor, MarkPosition, RepairedCall, TornPiece};
-use crate::members::duplicate_inputs::CommOpCount;
+use crate::members::duplicate_inputs::InputLastCall;
 use crate::members::{MergedMembers, MergedNumbers};
 use crate::report::account::Account;
 use crate::source::FlushReason;
@@ -31,7 +31,7 @@ pub struct LogState {
     /// The first mark that is still needed.
     needed: AtomicUsize,
     /// The last call.
-    pub(super) last: Option<CommOpCount>,
+    pub(super) last: Option<InputLastCall>,
     /// True if the log is written in blocks and its rejoined lines are not counted yet.
     pub(super) is_in_blocks: bool,
     joiner: TornLineJoiner,

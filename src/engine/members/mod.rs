@@ -327,6 +327,6 @@ impl MergedMembers {
         &mut self,
         ends: impl Iterator<Item = InputCallsEnd>,
     ) -> Vec<Option<EarlierInputs>> {
-        self.twice.end_inputs(self.origins.processes.items(), ends)
+        self.twice.end_inputs(&self.origins, ends)
     }
 }

@@ -2,8 +2,10 @@
 
 use super::Report;
 use super::account::Account;
+use super::limits::MAX_LISTED_NAMES;
 use crate::error::escape::escape_for_terminal;
 use crate::error::phrases::count_phrase;
+use crate::members::duplicate_inputs::EarlierInputs;
 use crate::source::STDIO_BUFFER_BYTES;
 
 impl Report {
@@ -191,6 +193,29 @@ impl Report {
                     count_phrase(*calls, "call")
                 ),
             );
+        }
+    }
+
+    /// Reports an input with calls that other inputs have too.
+    pub fn report_duplicate(&mut self, input: &str, again: &EarlierInputs) {
+        self.twice += 1;
+        if self.twice <= MAX_LISTED_NAMES {
+            let more = match again.more {
+                0 => String::new(),
+                n => format!(" and in {}", count_phrase(n as u64, "more input")),
+            };
+            let (calls, advice) = if again.is_overlap {
+                (
+                    "some of its calls",
+                    "cut the lines that both have from one of the inputs",
+                )
+            } else {
+                ("its calls", "omit one of the inputs")
+            };
+            self.warn(&format!(
+                "{input}: {calls} are also in {}{more}, counted twice where both are read: {advice}",
+                again.of
+            ));
         }
     }
 

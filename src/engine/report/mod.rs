@@ -9,7 +9,6 @@ pub mod methods;
 pub mod progress;
 
 pub use crate::error::phrases::{count_phrase, names_phrase, ranges_phrase};
-use crate::members::duplicate_inputs::EarlierInputs;
 use crate::members::{MergedMembers, jobs};
 use crate::output::render::look::{terminal_width, wrap_text};
 use crate::report::progress::{ByteProgressBar, Progress as _};
@@ -210,21 +209,6 @@ impl Report {
         if !found.unexpected.is_empty() {
             let names = FirstNames::of(&found.unexpected).list_names();
             self.note(&format!("inputs that were not expected: {names}"));
-        }
-    }
-
-    /// Reports an input with calls that other inputs have too.
-    pub fn report_duplicate(&mut self, input: &str, again: &EarlierInputs) {
-        self.twice += 1;
-        if self.twice <= MAX_LISTED_NAMES {
-            let more = match again.more {
-                0 => String::new(),
-                n => format!(" and in {}", count_phrase(n as u64, "more input")),
-            };
-            self.warn(&format!(
-                "{input}: its calls are also in {}{more}, counted twice where both are read: omit one of the inputs",
-                again.of
-            ));
         }
     }
 

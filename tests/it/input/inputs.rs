@@ -275,6 +275,52 @@ fn parts_of_a_log_and_other_runs_are_not_taken_for_copies() {
     none_warns(&work, &["nccl.log", "again.log"]);
 }
 
+/// A job's lines of NCCL alone, by a NCCL that counts each communicator's calls.
+fn counted_log(ranks: u32, steps: u64) -> String {
+    let mut made = std::collections::BTreeMap::new();
+    let log = job(ranks, steps, 1);
+    let lines = log
+        .split_inclusive('\n')
+        .filter(|line| line.contains("NCCL"));
+    let number = |line: &str| {
+        let Some((before, rest)) = line.split_once("opCount ") else {
+            return line.to_owned();
+        };
+        let (_, rest) = rest.split_once(' ').unwrap();
+        let comm = rest.split_once("comm ").unwrap().1.split(' ').next();
+        let count = made.entry(comm.unwrap().to_owned()).or_insert(0);
+        *count += 1;
+        format!("{before}opCount {count:x} {rest}")
+    };
+    lines.map(number).collect()
+}
+
+#[test]
+fn parts_of_a_log_that_have_lines_twice_are_warned_of_by_nccls_count() {
+    let work = Work::new();
+    let log = counted_log(4, 12);
+    let lines: Vec<&str> = log.split_inclusive('\n').collect();
+    let part =
+        |from: usize, to: usize| lines[lines.len() * from / 10..lines.len() * to / 10].concat();
+    for [first, second] in [["a.log", "b.log"], ["b.log", "a.log"]] {
+        work.file(first, part(0, 6));
+        work.file(second, part(6, 10));
+        none_warns(&work, &[first, second]);
+        let out = run_in(work.dir(), "nccl-check", &[first, second, "-f", "text"]);
+        assert!(out.text().starts_with("no fault found"), "{}", out.text());
+        for part in [part(5, 10), part(5, 6)] {
+            work.file(second, part);
+            for program in READERS {
+                let out = run_in(work.dir(), program, &[first, second]).calm();
+                out.says(&["b.log: some of its calls are also in a.log"]);
+            }
+            let out = run_in(work.dir(), "nccl-check", &[first, second, "-f", "text"]);
+            assert!(out.text().starts_with("not judged: "), "{}", out.text());
+            assert_eq!(out.code, Some(3));
+        }
+    }
+}
+
 #[test]
 fn a_call_table_beside_its_log_or_its_copy_is_warned_of() {
     let work = Work::new();

@@ -386,12 +386,9 @@ fn a_long_name_leaves_room_for_what_was_found() {
     let text = run_in(work.dir(), "nccl-report", &["-q", &name])
         .ends(0)
         .text();
-    let first = text.lines().next().unwrap();
-    assert_eq!(first.chars().count(), 80);
-    assert!(
-        first.starts_with('…') && first.contains("/nccl.log: no fault found"),
-        "{first}"
-    );
+    let headline = text.lines().find(|line| line.starts_with('…')).unwrap();
+    assert_eq!(headline.chars().count(), 80);
+    assert!(headline.contains("/nccl.log: no fault found"), "{headline}");
 }
 
 #[test]
@@ -405,9 +402,9 @@ fn a_pipe_gives_the_page_of_the_file() {
             "-q".into(),
         ],
     );
-    let after = |text: &str| text.split_once('\n').unwrap().1.to_owned();
-    assert_eq!(after(&piped), after(&read.ends(0).text()));
-    assert!(piped.starts_with("stdin: no fault found"));
+    let name = testdata("captured/megatron/nccl.log").display().to_string();
+    assert_eq!(piped, read.ends(0).text().replace(&name, "stdin"));
+    assert!(piped.contains("\nstdin: no fault found"));
 }
 
 #[test]
@@ -421,7 +418,7 @@ fn the_ending_of_a_file_names_the_format() {
         ("a.html", "<!doctype html>"),
         ("a.md", "## "),
         ("a.json", "{"),
-        ("a.txt", &log[..8]),
+        ("a.txt", "rank 1 "),
     ] {
         assert!(write(to).ends(0).stdout.is_empty());
         let text = std::fs::read_to_string(work.dir().join(to)).unwrap();

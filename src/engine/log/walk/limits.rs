@@ -14,6 +14,9 @@ pub(super) const MAX_SPEAKER_TEXTS: usize = 1 << 16;
 /// small file.
 pub(super) const CHUNK_BYTES_PER_SLOT: usize = 1024;
 
+/// Calls at the end of a chunk among which one that NCCL counted is looked for: some ranks of eight count.
+pub(super) const MAX_LAST_CALLS: usize = 32;
+
 /// Smallest size of these tables.
 pub(super) const MIN_TABLE_SLOTS: usize = 64;
 

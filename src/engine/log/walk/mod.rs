@@ -29,11 +29,13 @@ use crate::grammar::coll;
 use crate::grammar::fast_coll::CollTail;
 use crate::grammar::message::communicator::init::CommInit;
 use crate::grammar::trainer::{Recogniser, TrainerMark, TrainerRecord};
-use crate::members::duplicate_inputs::{self, CommOpCount, StepFingerprints};
+use crate::members::duplicate_inputs::{self, InputLastCall, StepFingerprints};
 use crate::members::{InitPosition, SpeakerComm, Speakers};
 use crate::report::account::Account;
 use crate::source::FlushReason;
-use limits::{CHUNK_BYTES_PER_SLOT, MAX_HEADER_SLOTS, MAX_MEMBER_SLOTS, MIN_TABLE_SLOTS};
+use limits::{
+    CHUNK_BYTES_PER_SLOT, MAX_HEADER_SLOTS, MAX_LAST_CALLS, MAX_MEMBER_SLOTS, MIN_TABLE_SLOTS,
+};
 use memchr::{memmem, memrchr};
 use open_lines::OpenLines;
 use rustc_hash::FxHashMap;
@@ -119,12 +121,24 @@ pub fn walk_bytes_slowly<V: LogVisitor>(
     walk.walk_all(place.is_quiet)
 }
 
-/// Returns the last call in `text`.
-fn find_last_call(text: &[u8]) -> Option<CommOpCount> {
+/// Returns the last call in `text` that NCCL counted, or the last call. Without a network only some of a host's ranks
+/// count.
+fn find_last_call(text: &[u8]) -> Option<InputLastCall> {
     static LAST: LazyLock<memmem::FinderRev<'static>> =
         LazyLock::new(|| memmem::FinderRev::new(coll::COLL_ANCHOR));
-    let line = memrchr(b'\n', &text[..LAST.rfind(text)?]).map_or(0, |i| i + 1);
-    Some(duplicate_inputs::fingerprint_call_line(&text[line..]).count)
+    let (mut end, mut last) = (text.len(), None);
+    for _ in 0..MAX_LAST_CALLS {
+        let Some(anchor) = LAST.rfind(&text[..end]) else {
+            break;
+        };
+        end = memrchr(b'\n', &text[..anchor]).map_or(0, |i| i + 1);
+        let call = InputLastCall::in_line(&text[end..]);
+        if call.call.op_count > 0 {
+            return Some(call);
+        }
+        last.get_or_insert(call);
+    }
+    last
 }
 
 struct ChunkWalk<'a, V> {

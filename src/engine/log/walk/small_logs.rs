@@ -3,7 +3,7 @@
 
 use super::{ChunkResult, ChunkWalk, LogVisitor};
 use crate::grammar::trainer::Recogniser;
-use crate::members::duplicate_inputs::CommOpCount;
+use crate::members::duplicate_inputs::InputLastCall;
 use std::ops::Range;
 
 /// The content of one of several texts.
@@ -16,7 +16,7 @@ pub struct FileSpan {
     /// Its end, in bytes.
     pub end: u64,
     /// Its last call.
-    pub last: Option<CommOpCount>,
+    pub last: Option<InputLastCall>,
 }
 
 /// Walks the texts in `bytes` one after the other, as one chunk of a log, and returns the content

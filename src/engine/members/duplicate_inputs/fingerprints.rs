@@ -1,6 +1,6 @@
 //! Fingerprints of calls and steps, by which another input that has them is recognised.
 
-use crate::grammar::coll;
+use crate::grammar::{coll, header};
 use rustc_hash::FxHasher;
 use serde::{Deserialize, Serialize};
 use std::hash::{Hash, Hasher};
@@ -23,7 +23,34 @@ pub struct StepFingerprints {
     /// The hash of the first call after the last mark.
     pub call: Option<u64>,
     /// The last call.
-    pub last: Option<CommOpCount>,
+    pub last: Option<InputLastCall>,
+}
+
+/// The last call of a text, and the process in its header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct InputLastCall {
+    /// A hash of the host and the process id; 0 if the line has no header.
+    pub who: u64,
+    /// The call.
+    pub call: CommOpCount,
+}
+
+impl InputLastCall {
+    /// Returns the call in the line at the start of `text`.
+    #[cold]
+    pub fn in_line(text: &[u8]) -> InputLastCall {
+        let line = &text[..memchr::memchr(b'\n', text).unwrap_or(text.len())];
+        let header = header::find_header(line, 0);
+        InputLastCall {
+            who: header.map_or(0, |header| hash_process(header.host, header.pid)),
+            call: fingerprint_call_line(text).count,
+        }
+    }
+}
+
+/// Returns the hash of a process, by its host and its process id.
+pub(super) fn hash_process(host: &[u8], pid: u64) -> u64 {
+    nonzero_hash((host, pid))
 }
 
 /// A communicator's address, and the opCount of a call on it.

@@ -9,20 +9,28 @@
 //! `PlaceCounts::is_duplicate`.
 
 pub(super) mod fingerprints;
+mod overlaps;
 mod places;
+mod table_rows;
 
+use fingerprints::hash_process;
 pub(crate) use fingerprints::nonzero_hash;
 pub use fingerprints::{
-    CallFingerprint, CallIdentityText, CommOpCount, StepFingerprints, fingerprint_call_line,
+    CallFingerprint, CallIdentityText, CommOpCount, InputLastCall, StepFingerprints,
+    fingerprint_call_line,
 };
 
-use super::speakers::SpeakerProcess;
+pub use table_rows::RowFingerprints;
+
+use super::speakers::Speakers;
 use crate::grammar::message::communicator::init::{CommInit, InitEvent};
+use overlaps::{CountedStream, StreamStretch, StreamStretches};
 use places::{ComparedInput, HashedPlaceKind, PlaceCounts};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::hash::Hash;
+use table_rows::{RowFingerprint, TableRowsProgress};
 
 /// The inputs that were read, and hashes of their places.
 #[derive(Debug, Default)]
@@ -43,84 +51,9 @@ pub struct DuplicateInputs {
     /// The input that had a place first, by the place's hash.
     places: FxHashMap<u64, u32>,
     shared: BTreeMap<(u32, u32), PlaceCounts>,
+    stretches: StreamStretches,
     /// Inputs with the first calls of another one.
     copies: Vec<LikelyCopy>,
-}
-
-/// The facts of a table's rows so far.
-#[derive(Debug, Clone, Copy, Default)]
-struct TableRowsProgress {
-    any: bool,
-    /// The highest step.
-    step: Option<u64>,
-    /// The first row's call.
-    first: Option<CommOpCount>,
-    /// NCCL counted on in a later row.
-    counts: bool,
-}
-
-impl TableRowsProgress {
-    /// Returns true for the first row, and for the first row of a later step.
-    fn is_new_place(&self, step: Option<u64>) -> bool {
-        !self.any || (step.is_some() && step > self.step)
-    }
-}
-
-/// The fingerprints of a part of a call table: its first row is a call that its log has first too, and the
-/// first row of each step is one that a copy has first.
-#[derive(Debug, Clone, Default)]
-pub struct RowFingerprints {
-    rows: TableRowsProgress,
-    places: Vec<RowFingerprint>,
-    /// It was begun before the table's first call was known.
-    is_ahead: bool,
-}
-
-/// The first row of a part, or one of a higher step than all before it there.
-#[derive(Debug, Clone)]
-struct RowFingerprint {
-    step: Option<u64>,
-    /// The hash of its call's process, and the call.
-    call: Option<(u64, CallFingerprint)>,
-}
-
-impl RowFingerprints {
-    /// Begins a part that is read ahead of its turn: at most the table's `first` call is known.
-    pub fn of_part_ahead(first: Option<CommOpCount>) -> RowFingerprints {
-        let rows = TableRowsProgress {
-            first,
-            ..TableRowsProgress::default()
-        };
-        RowFingerprints {
-            rows,
-            places: Vec::new(),
-            is_ahead: first.is_none(),
-        }
-    }
-
-    /// Adds a row: its step, its communicator's address and its opCount; `call` gives the hash of its
-    /// call's process, and the call.
-    #[inline]
-    pub fn add_row(
-        &mut self,
-        step: Option<u64>,
-        comm: Option<u64>,
-        op_count: Option<u64>,
-        call: impl FnOnce() -> Option<(u64, CallFingerprint)>,
-    ) {
-        let rows = &mut self.rows;
-        rows.counts |= rows
-            .first
-            .is_some_and(|first| comm == Some(first.comm) && op_count > Some(first.op_count));
-        if rows.is_new_place(step) {
-            (rows.any, rows.step) = (true, step);
-            let call = call();
-            if let Some((_, print)) = &call {
-                rows.first.get_or_insert(print.count);
-            }
-            self.places.push(RowFingerprint { step, call });
-        }
-    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -137,6 +70,8 @@ pub struct EarlierInputs {
     pub of: String,
     /// How many more there are.
     pub more: usize,
+    /// Either of the two has calls that the other may not have.
+    pub is_overlap: bool,
 }
 
 /// An input that may be part of another one: the first calls of all its processes are also there, and the lines that
@@ -155,7 +90,7 @@ pub struct InputCallsEnd {
     /// The number of its calls.
     pub calls: u64,
     /// The last call.
-    pub last: Option<CommOpCount>,
+    pub last: Option<InputLastCall>,
 }
 
 impl DuplicateInputs {
@@ -299,7 +234,9 @@ impl DuplicateInputs {
         }
         let last = None;
         let end = InputCallsEnd { calls, last };
-        self.end_inputs(&[], std::iter::once(end)).pop().flatten()
+        self.end_inputs(&Speakers::default(), std::iter::once(end))
+            .pop()
+            .flatten()
     }
 
     /// Adds a place of an input; notes it as shared if another input had it first.
@@ -315,10 +252,10 @@ impl DuplicateInputs {
     }
 
     /// Ends the inputs that are read now: returns for each the earlier inputs that have its calls, if any
-    /// do. `processes` are the merged ones.
+    /// do. `merged` are the speakers of all.
     pub fn end_inputs(
         &mut self,
-        processes: &[SpeakerProcess],
+        merged: &Speakers,
         ends: impl Iterator<Item = InputCallsEnd>,
     ) -> Vec<Option<EarlierInputs>> {
         let mut last = Vec::with_capacity(self.ends.len());
@@ -332,15 +269,30 @@ impl DuplicateInputs {
                 continue;
             };
             // Calls without a process are a document's.
-            let process = processes.get(process as usize);
+            let process = merged.processes.items().get(process as usize);
             let Some((process, pid)) = process.and_then(|p| Some((p, p.pid?))) else {
                 continue;
             };
-            let who = nonzero_hash((&process.host[..], pid));
+            let who = hash_process(&process.host, pid);
             let input = self.input_at(at);
             let last = last.get(input - self.begin).copied().flatten();
-            self.inputs[input].counts |= last.is_some_and(|last| print.count.counts_on_to(last));
+            self.inputs[input].counts |=
+                last.is_some_and(|last| print.count.counts_on_to(last.call));
             self.add_place(input, HashedPlaceKind::Call, (who, print.hash));
+            let CommOpCount { comm, op_count } = print.count;
+            let ends = last.filter(|last| last.who == who && last.call.comm == comm);
+            let stretch = StreamStretch {
+                input: u32::try_from(input).unwrap_or(u32::MAX),
+                identity: merged.members.get(member).identity,
+                first: op_count,
+                last: ends.map(|last| last.call.op_count),
+            };
+            let shared = &mut self.shared;
+            self.stretches
+                .add_stretch(CountedStream { who, comm }, stretch, |earlier| {
+                    let both = (stretch.input.max(earlier), stretch.input.min(earlier));
+                    shared.entry(both).or_default().overlaps += 1;
+                });
         }
         let shared = std::mem::take(&mut self.shared);
         let known = &self.inputs;
@@ -350,6 +302,9 @@ impl DuplicateInputs {
             .filter(|&((this, first), shared)| shared.is_duplicate(of(this), of(first)));
         let mut again: Vec<Option<EarlierInputs>> = vec![None; known.len() - begin];
         for ((this, first), shared) in copied {
+            let is_overlap = ![this, first]
+                .iter()
+                .any(|&input| shared.has_all_of(of(input)));
             for (copy, whole) in [(this, first), (first, this)] {
                 if shared.has_beginnings_of(of(copy)) {
                     let [copy, whole] = [copy, whole].map(|input| of(input).name.clone());
@@ -362,6 +317,7 @@ impl DuplicateInputs {
                     *earlier = Some(EarlierInputs {
                         of: of(first).name.clone(),
                         more: 0,
+                        is_overlap,
                     });
                 }
             }

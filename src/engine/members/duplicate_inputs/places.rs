@@ -22,6 +22,8 @@ pub(super) struct PlaceCounts {
     pub(super) inits: u64,
     pub(super) steps: u64,
     pub(super) lines: u64,
+    /// Streams that begin in one input with a call of the other, by NCCL's count.
+    pub(super) overlaps: u64,
 }
 
 /// The kinds of places, the first part of their hash.
@@ -56,15 +58,22 @@ impl PlaceCounts {
         own.calls > 0 && self.calls >= own.calls && self.inits >= own.inits
     }
 
+    /// Returns true if an input seems to be a part of the other one: its steps, or its beginnings.
+    pub(super) fn has_all_of(&self, input: &ComparedInput) -> bool {
+        let own = input.places.steps;
+        (own > 0 && self.steps >= own) || self.has_beginnings_of(input)
+    }
+
     /// Returns true if the two inputs have the same calls. A shared step line with the first call of its
-    /// step proves it, and so does a table's row with its step. Shared first calls prove it unless both
+    /// step proves it, and so do a table's row with its step and NCCL's own count. Shared first calls prove it unless both
     /// have steps, and one of them not all those of the other (then they are different steps of one log), and only
     /// if they also share the lines that made the communicators (a log's second part lacks them), NCCL counts the
-    /// calls of both, or both have equally many calls.
+    /// calls of a log and of a table, or both have equally many calls.
     pub(super) fn is_duplicate(&self, a: &ComparedInput, b: &ComparedInput) -> bool {
         let is_stepped = a.has_steps && b.has_steps && a.is_table == b.is_table;
         let has_other_steps = is_stepped && self.lines < a.places.lines.min(b.places.lines).max(1);
-        let sure = self.inits > 0 || (a.counts && b.counts) || a.calls == b.calls;
-        self.steps > 0 || (self.calls > 0 && !has_other_steps && sure)
+        let is_counted = (a.is_table || b.is_table) && a.counts && b.counts;
+        let sure = self.inits > 0 || is_counted || a.calls == b.calls;
+        self.steps > 0 || self.overlaps > 0 || (self.calls > 0 && !has_other_steps && sure)
     }
 }

@@ -112,12 +112,12 @@ pub(crate) fn describe_doubled_calls(doubled: DoubledInput<'_>) -> Finding {
     let at = FirstReportLine { input, line: 0 };
     Finding {
         why: "ranks were not compared: a stream with calls twice differs from each that has them once".to_owned(),
-        advice: format!("check without {name}, or without {of}"),
+        advice: format!("check without {name} or without {of}, or cut the lines that both have from one of them"),
         evidence: vec![at.into()],
         ..Finding::of_kind(
             Kind::NotChecked,
             Confidence::High,
-            format!("not judged: {name} and {of} have the same calls"),
+            format!("not judged: {name} and {of} have calls in common"),
         )
     }
 }

@@ -20,9 +20,9 @@ pub use super::limits::PAGE_WIDTH_CHARS;
 /// Writes the page; `is_quiet` without notes.
 pub fn render_text(page: &ReportPage, width: usize, is_quiet: bool) -> String {
     let mut out = PageLines::new(width);
+    write_answer(page, &mut out);
     out.push(fit_headline(page, width));
     out.push(String::new());
-    write_answer(page, &mut out);
     write_job(page, &mut out);
     write_steps(page, &mut out);
     write_operations(page, &mut out);
