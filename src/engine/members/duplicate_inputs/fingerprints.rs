@@ -1,6 +1,6 @@
 //! Fingerprints of calls and steps, by which another input that has them is recognised.
 
-use crate::grammar::{coll, header};
+use crate::grammar::{coll, header, wrap};
 use rustc_hash::FxHasher;
 use serde::{Deserialize, Serialize};
 use std::hash::{Hash, Hasher};
@@ -40,7 +40,8 @@ impl InputLastCall {
     #[cold]
     pub fn in_line(text: &[u8]) -> InputLastCall {
         let line = &text[..memchr::memchr(b'\n', text).unwrap_or(text.len())];
-        let header = header::find_header(line, 0);
+        let plain = wrap::unwrap_line(line, &wrap::contains_nccl_line);
+        let header = header::find_header(plain.as_ref().map_or(line, |plain| plain.text()), 0);
         InputLastCall {
             who: header.map_or(0, |header| hash_process(header.host, header.pid)),
             call: fingerprint_call_line(text).count,
