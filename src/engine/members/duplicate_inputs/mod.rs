@@ -158,7 +158,8 @@ impl DuplicateInputs {
         if self.ends.is_empty() || init.event != InitEvent::Init {
             return;
         }
-        let place = (process, init.comm, init.rank, init.comm_id);
+        // A log may be cut between the line that begins it and the one that completes it.
+        let place = (process, init.comm, init.rank, init.comm_id, init.start);
         self.add_place(self.input_at(at), HashedPlaceKind::Init, place);
     }
 
