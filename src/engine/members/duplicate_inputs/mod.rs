@@ -25,10 +25,9 @@ pub use table_rows::RowFingerprints;
 use super::speakers::Speakers;
 use crate::grammar::message::communicator::init::{CommInit, InitEvent};
 use overlaps::{CountedStream, StreamStretch, StreamStretches};
-use places::{ComparedInput, HashedPlaceKind, PlaceCounts};
-use rustc_hash::FxHashMap;
+use places::{ComparedInput, HashedPlaceKind, SharedPlaces};
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::hash::Hash;
 use table_rows::{RowFingerprint, TableRowsProgress};
 
@@ -50,7 +49,9 @@ pub struct DuplicateInputs {
     rows: TableRowsProgress,
     /// The input that had a place first, by the place's hash.
     places: FxHashMap<u64, u32>,
-    shared: BTreeMap<(u32, u32), PlaceCounts>,
+    shared: SharedPlaces,
+    /// Hashes of two inputs, and of a process and an address that lines of both make a communicator.
+    made_twice: FxHashSet<u64>,
     stretches: StreamStretches,
     /// Inputs with the first calls of another one.
     copies: Vec<LikelyCopy>,
@@ -105,7 +106,8 @@ impl DuplicateInputs {
         for member in self.met.drain(..) {
             self.first[member as usize] = None;
         }
-        self.shared.clear();
+        self.shared = SharedPlaces::default();
+        self.made_twice.clear();
         self.begin = self.inputs.len();
         (self.ends, self.lead, self.rows) = (Vec::new(), None, TableRowsProgress::default());
         let is_alone = self.is_alone;
@@ -158,9 +160,12 @@ impl DuplicateInputs {
         if self.ends.is_empty() || init.event != InitEvent::Init {
             return;
         }
-        // A log may be cut between the line that begins it and the one that completes it.
-        let place = (process, init.comm, init.rank, init.comm_id, init.start);
-        self.add_place(self.input_at(at), HashedPlaceKind::Init, place);
+        let place = (process, init.comm, init.rank, init.comm_id);
+        let input = self.input_at(at);
+        if let Some(earlier) = self.add_place(input, HashedPlaceKind::Init, place) {
+            let made = (input_number(input), earlier, process, init.comm);
+            self.made_twice.insert(nonzero_hash(made));
+        }
     }
 
     /// Adds a chunk's step lines, which are at `marks`.
@@ -240,16 +245,55 @@ impl DuplicateInputs {
             .flatten()
     }
 
-    /// Adds a place of an input; notes it as shared if another input had it first.
-    fn add_place(&mut self, input: usize, kind: HashedPlaceKind, place: impl Hash) {
+    /// Adds a place of an input; notes it as shared if another input had it first, and returns that.
+    fn add_place(&mut self, input: usize, kind: HashedPlaceKind, place: impl Hash) -> Option<u32> {
         self.inputs[input].places.count_place(kind);
-        let input = u32::try_from(input).unwrap_or(u32::MAX);
+        let input = input_number(input);
         let place = nonzero_hash((kind, place));
         let first = *self.places.entry(place).or_insert(input);
-        if first != input {
-            let shared = self.shared.entry((input, first)).or_default();
-            shared.count_place(kind);
+        if first == input {
+            return None;
         }
+        self.shared.between(input, first).count_place(kind);
+        Some(first)
+    }
+
+    /// Adds a member's first call in one of the inputs; `last` has the last call of each input.
+    fn end_member(&mut self, member: u32, merged: &Speakers, last: &[Option<InputLastCall>]) {
+        let Some(FirstMemberCall { process, at, print }) = self.first[member as usize].take()
+        else {
+            return;
+        };
+        // Calls without a process are a document's.
+        let named = merged.processes.items().get(process as usize);
+        let Some((named, pid)) = named.and_then(|p| Some((p, p.pid?))) else {
+            return;
+        };
+        let who = hash_process(&named.host, pid);
+        let input = self.input_at(at);
+        let last = last.get(input - self.begin).copied().flatten();
+        self.inputs[input].counts |= last.is_some_and(|last| print.count.counts_on_to(last.call));
+        let CommOpCount { comm, op_count } = print.count;
+        let earlier = self.add_place(input, HashedPlaceKind::Call, (who, print.hash));
+        let input = input_number(input);
+        if let Some(earlier) = earlier
+            && let made = nonzero_hash((input, earlier, process, comm))
+            && self.made_twice.contains(&made)
+        {
+            self.shared.between(input, earlier).made_calls += 1;
+        }
+        let ends = last.filter(|last| last.who == who && last.call.comm == comm);
+        let stretch = StreamStretch {
+            input,
+            identity: merged.members.get(member).identity,
+            first: op_count,
+            last: ends.map(|last| last.call.op_count),
+        };
+        let shared = &mut self.shared;
+        self.stretches
+            .add_stretch(CountedStream { who, comm }, stretch, |earlier| {
+                shared.between(input, earlier).overlaps += 1;
+            });
     }
 
     /// Ends the inputs that are read now: returns for each the earlier inputs that have its calls, if any
@@ -265,40 +309,13 @@ impl DuplicateInputs {
             last.push(end.last);
         }
         for member in std::mem::take(&mut self.met) {
-            let Some(FirstMemberCall { process, at, print }) = self.first[member as usize].take()
-            else {
-                continue;
-            };
-            // Calls without a process are a document's.
-            let process = merged.processes.items().get(process as usize);
-            let Some((process, pid)) = process.and_then(|p| Some((p, p.pid?))) else {
-                continue;
-            };
-            let who = hash_process(&process.host, pid);
-            let input = self.input_at(at);
-            let last = last.get(input - self.begin).copied().flatten();
-            self.inputs[input].counts |=
-                last.is_some_and(|last| print.count.counts_on_to(last.call));
-            self.add_place(input, HashedPlaceKind::Call, (who, print.hash));
-            let CommOpCount { comm, op_count } = print.count;
-            let ends = last.filter(|last| last.who == who && last.call.comm == comm);
-            let stretch = StreamStretch {
-                input: u32::try_from(input).unwrap_or(u32::MAX),
-                identity: merged.members.get(member).identity,
-                first: op_count,
-                last: ends.map(|last| last.call.op_count),
-            };
-            let shared = &mut self.shared;
-            self.stretches
-                .add_stretch(CountedStream { who, comm }, stretch, |earlier| {
-                    let both = (stretch.input.max(earlier), stretch.input.min(earlier));
-                    shared.entry(both).or_default().overlaps += 1;
-                });
+            self.end_member(member, merged, &last);
         }
         let shared = std::mem::take(&mut self.shared);
         let known = &self.inputs;
         let (begin, of) = (self.begin, |input: u32| &known[input as usize]);
         let copied = shared
+            .0
             .into_iter()
             .filter(|&((this, first), shared)| shared.is_duplicate(of(this), of(first)));
         let mut again: Vec<Option<EarlierInputs>> = vec![None; known.len() - begin];
@@ -326,4 +343,8 @@ impl DuplicateInputs {
         self.ends.clear();
         again
     }
+}
+
+fn input_number(input: usize) -> u32 {
+    u32::try_from(input).unwrap_or(u32::MAX)
 }

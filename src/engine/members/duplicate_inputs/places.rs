@@ -1,5 +1,7 @@
 //! Which places of their logs two inputs share, and what that shows of their calls.
 
+use std::collections::BTreeMap;
+
 /// An input that was read.
 #[derive(Debug, Default)]
 pub(super) struct ComparedInput {
@@ -22,6 +24,8 @@ pub(super) struct PlaceCounts {
     pub(super) inits: u64,
     pub(super) steps: u64,
     pub(super) lines: u64,
+    /// Calls on communicators that lines of both inputs make.
+    pub(super) made_calls: u64,
     /// Streams that begin in one input with a call of the other, by NCCL's count.
     pub(super) overlaps: u64,
 }
@@ -39,6 +43,17 @@ pub(super) enum HashedPlaceKind {
     Line,
     /// The first row of a step.
     Row,
+}
+
+/// The places that two inputs share, by the later one's number and the earlier one's.
+#[derive(Debug, Default)]
+pub(super) struct SharedPlaces(pub(super) BTreeMap<(u32, u32), PlaceCounts>);
+
+impl SharedPlaces {
+    /// Those of two inputs.
+    pub(super) fn between(&mut self, one: u32, other: u32) -> &mut PlaceCounts {
+        self.0.entry((one.max(other), one.min(other))).or_default()
+    }
 }
 
 impl PlaceCounts {
@@ -67,13 +82,13 @@ impl PlaceCounts {
     /// Returns true if the two inputs have the same calls. A shared step line with the first call of its
     /// step proves it, and so do a table's row with its step and NCCL's own count. Shared first calls prove it unless both
     /// have steps, and one of them not all those of the other (then they are different steps of one log), and only
-    /// if they also share the lines that made the communicators (a log's second part lacks them), NCCL counts the
+    /// if both also have the lines that made the communicator (a log's second part lacks them), NCCL counts the
     /// calls of a log and of a table, or both have equally many calls.
     pub(super) fn is_duplicate(&self, a: &ComparedInput, b: &ComparedInput) -> bool {
         let is_stepped = a.has_steps && b.has_steps && a.is_table == b.is_table;
         let has_other_steps = is_stepped && self.lines < a.places.lines.min(b.places.lines).max(1);
         let is_counted = (a.is_table || b.is_table) && a.counts && b.counts;
-        let sure = self.inits > 0 || is_counted || a.calls == b.calls;
+        let sure = self.made_calls > 0 || is_counted || a.calls == b.calls;
         self.steps > 0 || self.overlaps > 0 || (self.calls > 0 && !has_other_steps && sure)
     }
 }
