@@ -196,6 +196,9 @@ enum FormatReader {
     None,
 }
 
+/// The formats of call tables: their calls are a log's or a record's.
+const CALL_TABLE_FORMATS: [&str; 3] = ["csv", "jsonl", "chain"];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,7 +227,7 @@ mod tests {
     fn the_column_src_names_the_formats_with_calls() {
         let formats = FORMATS.iter().map(|(format, _)| format);
         let with_calls = formats.chain([&log::FORMAT]).filter(|format| {
-            format.tells.has(Provides::CALLS) && !["csv", "jsonl", "chain"].contains(&format.name)
+            format.tells.has(Provides::CALLS) && !CALL_TABLE_FORMATS.contains(&format.name)
         });
         let names: BTreeSet<&str> = with_calls.map(|format| format.name).collect();
         let meaning = MEANINGS[Column::src as usize];

@@ -10,7 +10,6 @@ use super::{InputFormat, Provides};
 use crate::error::Result;
 use crate::grammar::token::{dec_u32, dec_u64, hex_u64};
 use crate::output::table::{Lacks, Row, Timing};
-use crate::report::account::Account;
 use memchr::memmem;
 
 /// The format.
@@ -65,10 +64,6 @@ impl RecordFormat for MpiFormat {
             true => Ok(()),
             false => Err("a whole line before another begins"),
         }
-    }
-
-    fn report_context((): &mut (), account: &mut Account) {
-        account.unrecorded.is_recorded = true;
     }
 }
 

@@ -353,6 +353,26 @@ fn dumps_of_another_run_fill_no_call() {
     );
 }
 
+/// A shell writes the names of all files behind one option: none of them is a log's input.
+#[test]
+fn records_beside_a_log_fill_its_calls_and_are_no_calls_of_their_own() {
+    let dumps = [0, 1, 3].map(|rank| format!("testdata/hung/kill/nccl_trace_rank_{rank}.gz"));
+    let log = "testdata/hung/kill/nccl.log.gz".to_owned();
+    let each = dumps.iter().flat_map(|file| ["--times", file]);
+    let of_each: Vec<&str> = [&log[..]].into_iter().chain(each).collect();
+    let [first, others @ ..] = &dumps;
+    let behind_one = [&log[..], "--times", first, &others[0], &others[1]];
+    let tables = [&of_each[..], &behind_one].map(|args| run("nccl-comms", args).ends(0).text());
+    assert_eq!(tables[0], tables[1]);
+    // Without the option their calls count, with a warning, whatever the recorder.
+    for record in [
+        first,
+        "testdata/captured/ddp-profiler/trace_12687207925689636612_0.json.gz",
+    ] {
+        run("nccl-ops", &[&log, record]).says(&["what is in both is counted twice"]);
+    }
+}
+
 /// The lines of one rank of four are lost: the others' ranks are still those of the job, in a pipe once it has ended.
 #[test]
 fn a_pipe_knows_ranks_without_the_lines_of_one_at_its_end() {

@@ -44,7 +44,6 @@ impl MissingRecords {
     /// Adds the evidence to an account.
     pub(super) fn add_to_account(self, account: &mut Account) {
         let all = &mut account.unrecorded;
-        all.is_recorded = true;
         for ((whose, name), numbers) in self.series {
             all.add_series(whose, &name, numbers);
         }

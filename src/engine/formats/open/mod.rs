@@ -13,7 +13,8 @@ pub use recognise::{
 use super::cuda::{self, CudaInput};
 use super::lines::{self, RowVisitor};
 use super::{
-    FormatReader, InputFormat, Provides, RecognisedFormat, gpu, kineto, nsys, ordered, stats,
+    CALL_TABLE_FORMATS, FormatReader, InputFormat, Provides, RecognisedFormat, gpu, kineto, nsys,
+    ordered, stats,
 };
 use crate::error::{Error, Result};
 use crate::log::walk::LogVisitor;
@@ -73,6 +74,13 @@ impl<V> OpenInput<V> {
     /// Returns its recorder, if it is a record of calls.
     pub fn recorder(&self) -> Option<RecorderKind> {
         recognise::recorder_of_format(self.format)
+    }
+
+    /// Returns true if its calls are those that a recorder saw: not a log's, nor a table of calls.
+    pub fn is_recorded(&self) -> bool {
+        !self.is_log()
+            && self.provides(Provides::CALLS)
+            && !CALL_TABLE_FORMATS.contains(&self.format.name)
     }
 
     /// Returns true for output of `nsys stats`.
@@ -184,6 +192,7 @@ impl<V> OpenInput<V> {
                 .remarks
                 .push(format!("it is {what}, and has no call of NCCL"));
         }
+        account.unrecorded.is_recorded = self.is_recorded();
         Ok(account)
     }
 }

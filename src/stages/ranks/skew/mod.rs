@@ -90,6 +90,8 @@ pub fn read_skew(
     progress: &dyn Progress,
 ) -> Result<Grid> {
     let (mut taken, mut others) = (SkewBuilder::default(), Vec::new());
+    // Times of one kind are compared: a log's and a record's are not added up.
+    report.expect_sources_apart();
     // One of several pipes is opened in its turn.
     let is_single = origins.len() == 1;
     for origin in origins {

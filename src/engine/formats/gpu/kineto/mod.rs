@@ -79,7 +79,6 @@ pub(in crate::formats) fn read_calls(input: &Input, taking: &mut RowTaker<'_>) -
     }
     check_is_torch(input, &found.header, found.has_events)?;
     let account = &mut found.taking.account;
-    account.unrecorded.is_recorded = true;
     let named = found.calls.name_calls_by_kernels();
     if named > 0 {
         account.call_lines += named;

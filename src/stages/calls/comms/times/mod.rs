@@ -18,7 +18,9 @@ use super::{Options, RowForm};
 use crate::count::calls::{Options as Read, Progress};
 use crate::error::{Error, Result};
 use crate::filter::FilterPart;
+use crate::formats::Provides;
 use crate::formats::lines::RowVisitor;
+use crate::formats::open::{OpenInput, open_input};
 use crate::formats::table_rows::TableFeed;
 use crate::log::timeline::{PresentSteps, StepWindow};
 use crate::output::table::Row;
@@ -82,7 +84,8 @@ impl TimingFiller<'_> {
     }
 }
 
-/// Writes a row for every call of the logs, with the columns of its record in `times`.
+/// Writes a row for every call of the logs, with the columns of its record in `times`. Records among the inputs of logs
+/// are records of these calls, too: a shell writes the names of all files behind one `--times`.
 ///
 /// # Errors
 /// As [`super::write_rows`]; the records cannot be read, or name no call.
@@ -99,7 +102,9 @@ pub fn write_timed_rows(
     let mut whole = read.clone();
     whole.window = None;
     let mut shapes = ComparedShapes::default();
-    let records = read_records(times, &whole, &mut shapes, report, progress)?;
+    let (beside, origins) = find_records_beside_logs(origins, read);
+    let times = [times, &beside].concat();
+    let records = read_records(&times, &whole, &mut shapes, report, progress)?;
     let tuned = Options {
         tuning: options.tuning,
         form: RowForm::Csv,
@@ -115,7 +120,7 @@ pub fn write_timed_rows(
         account.damaged.saturating_add(account.dropped)
     };
     let before = damaged(report);
-    super::write_rows(origins, &whole, &tuned, report, progress, &mut waiting)?;
+    super::write_rows(&origins, &whole, &tuned, report, progress, &mut waiting)?;
     let mut rows = waiting.rows;
     logged.is_damaged = damaged(report) > before;
     let joined = JoinedRecords::join_records(&records, &logged, &shapes);
@@ -166,6 +171,24 @@ pub fn write_timed_rows(
     ));
     report_refused(&records, &joined, report);
     Ok(())
+}
+
+/// Returns the records among inputs, and the other inputs. Records alone are inputs themselves.
+fn find_records_beside_logs(
+    origins: &[InputName],
+    read: &Read,
+) -> (Vec<InputName>, Vec<InputName>) {
+    let is_recorded = |origin: &InputName| {
+        let open = || open_input::<()>(origin, read.source, Provides::CALLS);
+        let is_of_nccl =
+            |input: OpenInput<()>| input.is_recorded() && !input.provides(Provides::MPI);
+        origin.is_file() && open().is_ok_and(is_of_nccl)
+    };
+    let (records, logs): (Vec<_>, Vec<_>) = origins.iter().cloned().partition(is_recorded);
+    match logs[..] {
+        [] => (logs, records),
+        _ => (records, logs),
+    }
 }
 
 /// Reads all records.
