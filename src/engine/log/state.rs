@@ -30,7 +30,7 @@ pub struct LogState {
     let_go: usize,
     /// The first mark that is still needed.
     needed: AtomicUsize,
-    /// The last call.
+    /// The last call that NCCL counted.
     pub(super) last: Option<InputLastCall>,
     /// True if the log is written in blocks and its rejoined lines are not counted yet.
     pub(super) is_in_blocks: bool,

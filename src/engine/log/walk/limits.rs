@@ -14,8 +14,8 @@ pub(super) const MAX_SPEAKER_TEXTS: usize = 1 << 16;
 /// small file.
 pub(super) const CHUNK_BYTES_PER_SLOT: usize = 1024;
 
-/// Calls at the end of a chunk among which one that NCCL counted is looked for: some ranks of eight count.
-pub(super) const MAX_LAST_CALLS: usize = 32;
+/// Bytes at the end of a chunk in which a call that NCCL counted is looked for: some 30 lines, as some ranks of eight count.
+pub(super) const LAST_CALLS_BYTES: usize = 8 << 10;
 
 /// Smallest size of these tables.
 pub(super) const MIN_TABLE_SLOTS: usize = 64;

@@ -34,15 +34,14 @@ use crate::members::{InitPosition, SpeakerComm, Speakers};
 use crate::report::account::Account;
 use crate::source::FlushReason;
 use limits::{
-    CHUNK_BYTES_PER_SLOT, MAX_HEADER_SLOTS, MAX_LAST_CALLS, MAX_MEMBER_SLOTS, MIN_TABLE_SLOTS,
+    CHUNK_BYTES_PER_SLOT, LAST_CALLS_BYTES, MAX_HEADER_SLOTS, MAX_MEMBER_SLOTS, MIN_TABLE_SLOTS,
 };
-use memchr::{memmem, memrchr};
+use memchr::memrchr;
 use open_lines::OpenLines;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use short_way::KnownHeader;
 use speaker::{HeaderSpeaker, NO_MEMBER};
-use std::sync::LazyLock;
 
 /// A step line, or another line that ends a stretch of the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -121,24 +120,13 @@ pub fn walk_bytes_slowly<V: LogVisitor>(
     walk.walk_all(place.is_quiet)
 }
 
-/// Returns the last call in `text` that NCCL counted, or the last call. Without a network only some of a host's ranks
-/// count.
-fn find_last_call(text: &[u8]) -> Option<InputLastCall> {
-    static LAST: LazyLock<memmem::FinderRev<'static>> =
-        LazyLock::new(|| memmem::FinderRev::new(coll::COLL_ANCHOR));
-    let (mut end, mut last) = (text.len(), None);
-    for _ in 0..MAX_LAST_CALLS {
-        let Some(anchor) = LAST.rfind(&text[..end]) else {
-            break;
-        };
-        end = memrchr(b'\n', &text[..anchor]).map_or(0, |i| i + 1);
-        let call = InputLastCall::in_line(&text[end..]);
-        if call.call.op_count > 0 {
-            return Some(call);
-        }
-        last.get_or_insert(call);
-    }
-    last
+/// Returns the last call at the end of `text` that NCCL counted. Without a network only some of a host's ranks count.
+fn find_last_counted_call(text: &[u8]) -> Option<InputLastCall> {
+    let end = &text[text.len().saturating_sub(LAST_CALLS_BYTES)..];
+    let calls = coll::COLL_ANCHOR_FINDER.find_iter(end);
+    let is_counted = |at: &usize| !end[at + coll::COLL_ANCHOR.len()..].starts_with(b"0 ");
+    let line = memrchr(b'\n', &end[..calls.filter(is_counted).last()?]).map_or(0, |i| i + 1);
+    Some(InputLastCall::in_line(&end[line..]))
 }
 
 struct ChunkWalk<'a, V> {
@@ -245,7 +233,7 @@ impl<'a, V: LogVisitor> ChunkWalk<'a, V> {
         self.walk_lines_from(0);
         self.out.prints.call = self.first_call_fingerprint(self.bytes.len());
         if self.out.account.calls > 0 {
-            self.out.prints.last = find_last_call(self.bytes);
+            self.out.prints.last = find_last_counted_call(self.bytes);
         }
         self.out.account.is_open = self.bytes.last().is_some_and(|&b| b != b'\n');
         self.out

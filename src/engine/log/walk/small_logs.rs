@@ -15,7 +15,7 @@ pub struct FileSpan {
     pub calls: u64,
     /// Its end, in bytes.
     pub end: u64,
-    /// Its last call.
+    /// Its last call that NCCL counted.
     pub last: Option<InputLastCall>,
 }
 
@@ -58,7 +58,7 @@ pub fn walk_small_files<V: LogVisitor>(
             lines: account.lines - before.lines,
             calls,
             end: text.end as u64,
-            last: super::find_last_call(&bytes[text.clone()]),
+            last: super::find_last_counted_call(&bytes[text.clone()]),
         });
         before = FileSpan {
             lines: account.lines,

@@ -22,11 +22,11 @@ pub struct StepFingerprints {
     pub marks: Vec<(Option<u64>, u64)>,
     /// The hash of the first call after the last mark.
     pub call: Option<u64>,
-    /// The last call.
+    /// The last call that NCCL counted.
     pub last: Option<InputLastCall>,
 }
 
-/// The last call of a text, and the process in its header.
+/// The last counted call of a text, and the process in its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct InputLastCall {
     /// A hash of the host and the process id; 0 if the line has no header.

@@ -90,7 +90,7 @@ pub struct LikelyCopy {
 pub struct InputCallsEnd {
     /// The number of its calls.
     pub calls: u64,
-    /// The last call.
+    /// The last call that NCCL counted.
     pub last: Option<InputLastCall>,
 }
 
