@@ -60,7 +60,9 @@ pub(super) fn note_steps_of_calls(
     let mut first: BTreeMap<usize, u32> = BTreeMap::new();
     for (held, &input) in (0..).zip(&across.held) {
         across.placed.each_call(held, |gap, _, at| {
-            let here = at.and_then(|at| wanted.get(&(input, at)));
+            // Gap 0 is of calls without a step: here those that are like no other rank's.
+            let here = at.filter(|_| gap > 0);
+            let here = here.and_then(|at| wanted.get(&(input, at)));
             for &finding in here.into_iter().flatten() {
                 let known = first.entry(finding).or_insert(gap);
                 *known = gap.min(*known);
