@@ -321,6 +321,38 @@ fn parts_of_a_log_that_have_lines_twice_are_warned_of_by_nccls_count() {
     }
 }
 
+/// A communicator that has the address of an earlier one counts its own calls.
+#[test]
+fn an_address_that_is_used_again_is_no_overlap() {
+    let work = Work::new();
+    let calls = |counts: std::ops::Range<u32>| {
+        let call = |count: u32| {
+            format!(
+                "h:1:1 [0] NCCL INFO AllReduce: opCount {count:x} sendbuff 0x1 recvbuff 0x2 count 4 datatype 7 op 0 \
+                 root 0 comm 0x55 [nranks=2] stream 0x5\n"
+            )
+        };
+        counts.map(call).collect::<String>()
+    };
+    let init = |id: &str| {
+        format!(
+            "h:1:1 [0] NCCL INFO ncclCommInitRank comm 0x55 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 5000 \
+             commId {id} - Init COMPLETE\n"
+        )
+    };
+    let none = String::new;
+    for [first, second] in [
+        [none(), none()],
+        [none(), init("0x2")],
+        [init("0x1"), init("0x2")],
+    ] {
+        work.file("a.log", first + &calls(0..301));
+        work.file("b.log", calls(301..400) + &second + &calls(0..21));
+        work.file("c.log", calls(21..60));
+        none_warns(&work, &["a.log", "b.log", "c.log"]);
+    }
+}
+
 #[test]
 fn a_call_table_beside_its_log_or_its_copy_is_warned_of() {
     let work = Work::new();
