@@ -7,6 +7,7 @@ use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, ProgramRun, StepA
 use nccl_pipe::stages::answers;
 use nccl_pipe::stages::net::hops::{self, HopGraph};
 use nccl_pipe::stages::net::{self, pairs, table};
+use nccl_pipe::stages::topology;
 use std::process::ExitCode;
 
 /// Network, transports, NVLS, versions and settings, and which hosts differ from the others
@@ -33,6 +34,12 @@ use std::process::ExitCode;
 /// With --rings and --trees there is one row per hop: comm_id, comm, nranks, ring or tree (its number),
 /// from_rank, to_rank, from_host, to_host, and the transport, via, nic and gdr of the connection that
 /// serves it on that channel.
+///
+/// With --topology there is one row per way from a GPU to another GPU or a NIC: graph (empty for a way that exists; ring,
+/// tree, nvls, ... for one that NCCL chose), from, to, nic (NCCL's number of the NIC), way (NV18: so many NVLinks; PIX, PXB,
+/// PHB, NODE, SYS as nvidia-smi has them), nearest (yes for the NICs nearest to the GPU), channels and gbs (GB/s a channel) of
+/// a graph, inputs (how many machines have it so), of_inputs, minority (yes if at most half of them do, lacks for one without
+/// what most have: a row for each) and input.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-net", version, after_long_help = AFTER)]
 #[command(next_help_heading = "Rows")]
@@ -51,6 +58,10 @@ pub(crate) struct Cli {
     /// Write its trees: each rank's hop to the one above
     #[arg(long, conflicts_with_all = ["hosts", "pairs", "dot"])]
     trees: bool,
+    /// Write the ways between GPUs and to NICs, of files of NCCL_TOPO_DUMP_FILE and NCCL_GRAPH_DUMP_FILE and of what
+    /// nvidia-smi topo -m prints
+    #[arg(long, conflicts_with_all = ["hosts", "pairs", "rings", "trees", "dot"])]
+    topology: bool,
     /// Write the pairs as a graph for Graphviz
     #[arg(long, conflicts_with_all = ["format", "sort", "top"])]
     dot: bool,
@@ -72,6 +83,7 @@ Examples:
   nccl-net logs/ --hosts
   nccl-net nccl.log --pairs --format csv > pairs.csv
   nccl-net nccl.log --rings
+  nccl-net --topology topo/*.xml
   nccl-net nccl.log --dot | dot -Tsvg > job.svg
 
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
@@ -80,6 +92,16 @@ pub(crate) fn main() -> ExitCode {
     cli::run_program("nccl-net", |cli: Cli| {
         cli.file.redirect()?;
         let mut run = ProgramRun::new("nccl-net", &cli.input, &StepArgs::default())?;
+        if cli.topology {
+            let (source, strict) = (run.options.source, run.options.log.strict);
+            let found = topology::read_topology(&run.origins, source, strict, &mut run.report)?;
+            let format = cli.format.get();
+            let printer = format
+                .printer(&run.report)
+                .with_answer(answers::answer_topology);
+            printer.print(|| topology::build_topology_grid(&found).into())?;
+            return Ok(run.finish());
+        }
         let found = net::read_net(&run.origins, &run.options, &mut run.report, &run.bar)?;
         if cli.dot {
             cli.format.refuse_row_options()?;

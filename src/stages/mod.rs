@@ -35,7 +35,7 @@ pub mod watch;
 pub use calls::{agg, comms, hist, ops, timed};
 pub use gpus::{cuda, kernels, overlap};
 pub use ranks::{matrix, proxy, skew};
-pub use setup::{communicators, net, tuning};
+pub use setup::{communicators, net, topology, tuning};
 pub use trainer::{steps, survey, timing};
 
 use crate::count::calls::{Options, Progress};

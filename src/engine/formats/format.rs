@@ -227,14 +227,20 @@ impl Provides {
     /// The state of a job that runs, as NCCL's RAS collected it: see [`ras`](super::ras).
     pub const LIVE_STATE: Provides = Provides(1 << 17);
 
+    /// The name of the part [`Provides::TOPOLOGY`].
+    pub(super) const TOPOLOGY_PART_NAME: &str = "topology of a machine";
+
     /// The stacks of processes: see [`stacks`](super::stacks).
     pub const STACKS: Provides = Provides(1 << 18);
 
     /// What a machine reports of itself: see [`machine`](super::machine).
     pub const MACHINE: Provides = Provides(1 << 19);
 
+    /// The topology of a machine: see [`topology`](super::topology).
+    pub const TOPOLOGY: Provides = Provides(1 << 20);
+
     /// Each part by its name.
-    const PART_NAMES: [(Provides, &str); 18] = [
+    const PART_NAMES: [(Provides, &str); 19] = [
         (Provides::CALLS, "calls"),
         (Provides::TIMED, "times of calls"),
         (Provides::STEPS, "steps"),
@@ -253,6 +259,7 @@ impl Provides {
         (Provides::LIVE_STATE, "states of ranks"),
         (Provides::STACKS, "stacks of processes"),
         (Provides::MACHINE, "messages of a machine"),
+        (Provides::TOPOLOGY, Provides::TOPOLOGY_PART_NAME),
     ];
 
     /// These parts and `other`.

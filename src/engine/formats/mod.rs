@@ -16,6 +16,7 @@ mod recording;
 pub mod rows;
 pub mod snoopie;
 pub mod stacks;
+pub mod topology;
 mod unsupported_text;
 mod whole_number;
 
@@ -105,6 +106,9 @@ formats! {
         stacks::PY_SPY_JSON, ordered::refuse_without_calls;
         stacks::GDB, ordered::refuse_without_calls;
         stacks::FAULTHANDLER, ordered::refuse_without_calls;
+        topology::SYSTEM, ordered::refuse_without_calls;
+        topology::GRAPHS, ordered::refuse_without_calls;
+        topology::MATRIX, ordered::refuse_without_calls;
         machine::KERNEL, ordered::refuse_without_calls;
         machine::FABRIC, ordered::refuse_without_calls;
         machine::TOOLS, ordered::refuse_without_calls;

@@ -175,6 +175,47 @@ pub fn answer_communicators(grid: &Grid) -> Option<String> {
     Some(format!("{all}: {}", Vec::from_iter(kinds).join(", ")))
 }
 
+/// The ways between GPUs and to their nearest NICs, what NCCL chose, and the inputs that differ.
+pub fn answer_topology(grid: &Grid) -> Option<String> {
+    let most = name_rows(grid).filter(|row| row.text("minority").is_empty());
+    let ways = |rows: &mut dyn Iterator<Item = NamedRow<'_>>| {
+        let all = group_rows(rows, |row| row.text("way"));
+        Vec::from_iter(all.into_iter().map(|(way, _)| way)).join(" and ")
+    };
+    let exists = most.clone().filter(|row| row.text("graph").is_empty());
+    let is_gpu = |row: &NamedRow<'_>| row.text("to").starts_with("GPU");
+    let mut parts = vec![
+        ("between GPUs", ways(&mut exists.clone().filter(is_gpu))),
+        (
+            "to the nearest NICs",
+            ways(&mut exists.filter(|row| !row.text("nearest").is_empty())),
+        ),
+    ];
+    let chosen = group_rows(most.filter(|row| !row.text("graph").is_empty()), |row| {
+        row.text("graph")
+    });
+    let chosen = chosen
+        .iter()
+        .map(|(graph, rows)| (&**graph, ways(&mut rows.iter().copied())));
+    parts.extend(chosen);
+    let parts = parts.iter().filter(|(_, ways)| !ways.is_empty());
+    let mut answer = Vec::from_iter(parts.map(|(what, ways)| format!("{what}: {ways}")));
+    let odd = name_rows(grid).filter(|row| !row.text("minority").is_empty());
+    let odd = group_rows(odd, |row| row.text("input"));
+    if let [(first, rows), ..] = &odd[..] {
+        let [from, to, way] = ["from", "to", "way"].map(|column| rows[0].text(column));
+        let differs = match odd.len() {
+            1 => "1 input differs".to_owned(),
+            n => format!("{n} inputs differ"),
+        };
+        let way = if way.is_empty() { "no way" } else { &way };
+        answer.push(format!(
+            "{differs} from most: {first} ({from} to {to}: {way})"
+        ));
+    }
+    (!answer.is_empty()).then(|| answer.join("; "))
+}
+
 /// The network, its way to the GPUs' memory and the version, of nccl-net's facts of the job.
 pub fn answer_network(grid: &Grid) -> Option<String> {
     let facts = [

@@ -3,7 +3,7 @@
 use crate::count::calls::Options;
 use crate::error::Result;
 use crate::formats::Provides;
-use crate::formats::open::{self, SortedInput};
+use crate::formats::open::{self, OpenInput, SortedInput};
 use crate::log::first_damage_error;
 use crate::report::Report;
 use crate::source::InputName;
@@ -66,7 +66,14 @@ impl PageInputs {
         options: &Options,
         report: &mut Report,
     ) -> Result<()> {
-        let known = match open::open_input::<()>(origin, options.source, Provides::NOTHING) {
+        let open = |needs| open::open_input::<()>(origin, options.source, needs);
+        // A topology has nothing for the page: its reader is named.
+        let is_topology = |known: &OpenInput| known.provides(Provides::TOPOLOGY);
+        let known = open(Provides::NOTHING).and_then(|known| match is_topology(&known) {
+            true => open(Provides::LINES),
+            false => Ok(known),
+        });
+        let known = match known {
             Ok(known) => known,
             Err(_) if snoopie::is_packed_run(origin) => {
                 self.parts = self.parts.and(Provides::ACCESSES);

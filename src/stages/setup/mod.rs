@@ -4,4 +4,5 @@ pub mod communicators;
 pub(crate) mod first_line;
 pub mod net;
 pub(crate) mod thread;
+pub mod topology;
 pub mod tuning;

@@ -598,3 +598,63 @@ fn each_ring_visits_each_rank_once_and_each_tree_has_one_root() {
         }
     }
 }
+
+/// The topology of a machine without one NIC beside two that have it, in any way that it comes in.
+#[test]
+fn machines_whose_topology_differs_are_named() {
+    let work = Work::new();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/topology");
+    let whole = std::fs::read_to_string(folder.join("made-4.system.xml")).unwrap();
+    for name in ["topo/n0.xml", "topo/n2.xml"] {
+        work.file(name, &whole);
+    }
+    let without = whole.lines().filter(|line| !line.contains("mlx5_3"));
+    work.file("topo/n1.xml", without.collect::<Vec<_>>().join("\n"));
+    let table = Csv::of(&run_in(work.dir(), "nccl-net", &["--topology", "topo", "-q"]).ends(0));
+    let row = |from: &str, to: &str| {
+        let is = |row: &&Vec<String>| table.get(row, "from") == from && table.get(row, "to") == to;
+        let rows = table.rows.iter().filter(is);
+        rows.map(|row| {
+            ["way", "nearest", "inputs", "of_inputs"].map(|name| table.get(row, name).to_owned())
+        })
+        .collect::<Vec<_>>()
+    };
+    assert_eq!(row("GPU0", "GPU3"), [["NV18", "", "3", "3"]]);
+    assert_eq!(row("GPU1", "mlx5_1"), [["PIX", "yes", "3", "3"]]);
+    // The NIC beside it is the nearest of the GPU that lacks its own.
+    assert_eq!(
+        row("GPU3", "mlx5_2"),
+        [["PHB", "", "2", "3"], ["PHB", "yes", "1", "3"]]
+    );
+    let lacking = [["PIX", "yes", "2", "3"], ["", "", "0", "3"]];
+    assert_eq!(row("GPU3", "mlx5_3"), lacking);
+    let odd = table
+        .rows
+        .iter()
+        .filter(|row| !table.get(row, "minority").is_empty());
+    let odd: BTreeSet<&str> = odd.map(|row| table.get(row, "input")).collect();
+    assert_eq!(odd, BTreeSet::from(["topo/n1.xml"]));
+    // By every way in, alike.
+    let named = run_in(work.dir(), "nccl-net", &["--topology", "topo/n0.xml", "-q"]).ends(0);
+    let piped = feed(
+        "nccl-net",
+        &["--topology", "-q"],
+        whole.clone().into_bytes(),
+    )
+    .ends(0);
+    assert_eq!(named.text().replace("topo/n0.xml", "stdin"), piped.text());
+    let packed = feed("nccl-net", &["--topology", "-q"], gzip(whole.as_bytes())).ends(0);
+    assert_eq!(packed.text(), piped.text());
+    for program in ["nccl-net", "nccl-hist", "nccl-check", "nccl-report"] {
+        let out = run_in(work.dir(), program, &["topo/n0.xml"]).ends(2);
+        out.says(&[
+            "is the topology of a machine (NCCL_TOPO_DUMP_FILE)",
+            "nccl-net --topology",
+        ]);
+    }
+    let log = run("nccl-net", &["--topology", &captured("3d")]).ends(2);
+    log.says(&[
+        "is an NCCL log: it has no topology of a machine",
+        "NCCL_TOPO_DUMP_FILE",
+    ]);
+}

@@ -172,6 +172,7 @@ fn is_beside_logs(found: RecognisedFormat, needs: Provides) -> bool {
                 Provides::GPU,
                 Provides::CUDA,
                 Provides::ACCESSES,
+                Provides::TOPOLOGY,
             ];
             let is_wanted = own.iter().any(|part| needs.has(*part));
             !is_wanted && needs != Provides::NOTHING
@@ -186,6 +187,9 @@ pub(super) fn missing_part_error(name: &str, format: &InputFormat, part: &str) -
     let has = match part {
         Provides::PROXY_PART_NAME => profiler::FORMAT.what,
         Provides::CUDA_PART_NAME => cuda::TIMELINE.what,
+        Provides::TOPOLOGY_PART_NAME => {
+            "a file of NCCL_TOPO_DUMP_FILE, or what nvidia-smi topo -m prints,"
+        }
         Provides::ACCESSES_PART_NAME => snoopie::LOG.what,
         Provides::GPU_PART_NAME => "an Nsight Systems export, or a trace of torch.profiler,",
         _ => log::FORMAT.what,
@@ -201,7 +205,8 @@ pub(super) fn missing_part_error(name: &str, format: &InputFormat, part: &str) -
 }
 
 /// The program that reads an input with these parts: the first whose parts it has.
-const READERS: [(Provides, &str); 10] = [
+const READERS: [(Provides, &str); 11] = [
+    (Provides::TOPOLOGY, "nccl-net --topology"),
     (Provides::LIVE_STATE, "nccl-check"),
     (Provides::STACKS, "nccl-check"),
     (Provides::MACHINE, "nccl-check"),

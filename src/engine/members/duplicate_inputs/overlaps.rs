@@ -39,8 +39,8 @@ struct ComparedStream {
     known: Vec<KnownStretch>,
     /// The input and the identity of the stretch that was added last.
     latest: (u32, u32),
-    /// The address means several communicators, by what one input has of it: only lines that make them tell stretches
-    /// of the first from those of the next, which counts again from the beginning.
+    /// The address means several communicators, by what one input has of it: only lines that make them separate
+    /// stretches of the first from those of the next, which counts again from the beginning.
     is_reused: bool,
 }
 
