@@ -300,40 +300,45 @@ impl WatchPrinter<'_> {
         }
     }
 
+    /// Writes the answer of nccl-check, and the notes that a watch needs.
     fn print_findings(&mut self, watch: &JobWatch<'_>, found: &CheckSummary) -> Result<()> {
-        // Before the first call the initialisation is all that can be told of the job.
-        let calls = watch.calls().total().calls;
-        let is_start = |id| {
-            let of_start = [Kind::InitIncomplete, Kind::NoFirstCall];
-            calls == 0 && of_start.contains(&id)
+        if found.is_wrong() {
+            let look = DrawStyle {
+                width: cli::terminal_width(),
+                ..DrawStyle::default()
+            };
+            let mut out = WrapWriter::new(look, &mut self.out);
+            let shown = ShownFindings {
+                quiet: self.is_quiet,
+                ..ShownFindings::default()
+            };
+            write_findings_text(found, &[], shown, &mut out).map_err(Error::Output)?;
+            return out.flush().map_err(Error::Output);
+        }
+        let answer = found.answer();
+        let is_shortened = found.findings.iter().any(|f| f.kind == Kind::Shortened);
+        // Calls that were let go are not compared, and the initialisation alone is no answer.
+        let (sentence, next) = match is_shortened && found.judged.compared == 0 {
+            true => (
+                "not judged: what has come was not compared",
+                Some("check the whole log with nccl-check, or keep more of the pipe with --keep"),
+            ),
+            false => (&*answer.sentence, answer.next.as_deref()),
         };
-        let is_told =
-            |id| id == Kind::Shortened || (id == ALL_ENDED || is_start(id)) && !found.is_wrong();
-        for note in found.findings.iter().filter(|f| is_told(f.kind)) {
+        self.print_line(sentence)?;
+        if let Some(next) = next {
+            self.print_line(&format!("next: {next}"))?;
+        }
+        // Before the first call the initialisation is all that a log has of the job.
+        let has_calls = watch.calls().total().calls > 0;
+        let is_needed = |id| match id {
+            Kind::InitIncomplete | Kind::NoFirstCall => !has_calls,
+            id => id == ALL_ENDED || id == Kind::Shortened,
+        };
+        for note in found.findings.iter().filter(|f| is_needed(f.kind)) {
             self.print_line(&format!("note: {}", note.says))?;
         }
-        if !found.is_wrong() {
-            let answer = found.answer();
-            let is_unjudged = calls > 0 && found.judged.is_nothing();
-            self.print_line(match is_unjudged {
-                true => "not judged: what has come was not compared",
-                false => &answer.sentence,
-            })?;
-            return answer
-                .next
-                .map_or(Ok(()), |next| self.print_line(&format!("next: {next}")));
-        }
-        let look = DrawStyle {
-            width: cli::terminal_width(),
-            ..DrawStyle::default()
-        };
-        let mut out = WrapWriter::new(look, &mut self.out);
-        let shown = ShownFindings {
-            quiet: self.is_quiet,
-            ..ShownFindings::default()
-        };
-        write_findings_text(found, &[], shown, &mut out).map_err(Error::Output)?;
-        out.flush().map_err(Error::Output)
+        Ok(())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::support::{Work, arg, bins, feed, gzip, run, run_in, sh};
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -424,18 +425,32 @@ fn a_log_that_stalls_after_a_step_line_was_not_cut() {
     assert!(text.contains(next) && !text.contains("error: "), "{text}");
 }
 
-/// nccl-watch names nobody in a log that does not grow, unless nccl-check does.
+/// nccl-watch names nobody in a log that does not grow, unless nccl-check does: each capture, cut after each tenth of it.
 #[test]
 fn a_log_that_does_not_grow_has_the_answer_of_nccl_check() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/captured");
     let jobs = std::fs::read_dir(folder).unwrap();
     let packed = jobs.map(|job| job.unwrap().path().join("nccl.log.gz"));
-    let mut packed: Vec<_> = packed.filter(|path| path.exists()).collect();
-    packed.sort();
+    let packed: Vec<_> = packed.filter(|path| path.exists()).collect();
+    assert!(packed.len() > 25, "{}", packed.len());
+    // Most of the time is the stall's.
+    let share = packed.len().div_ceil(8);
+    std::thread::scope(|scope| {
+        for packed in packed.chunks(share) {
+            scope.spawn(move || {
+                for packed in packed {
+                    compare_stalled_answers(packed);
+                }
+            });
+        }
+    });
+}
+
+fn compare_stalled_answers(packed: &Path) {
+    let log = Command::new("gzip").arg("-dc").arg(packed).output();
+    let log = log.unwrap().stdout;
     let work = Work::new();
-    for (packed, tenth) in packed.iter().zip((1..10).cycle()) {
-        let log = Command::new("gzip").arg("-dc").arg(packed).output();
-        let log = log.unwrap().stdout;
+    for tenth in 1..10 {
         let near = log.len() / 10 * tenth;
         let end = near + log[near..].iter().position(|&b| b == b'\n').unwrap() + 1;
         std::fs::write(work.dir().join("nccl.log"), &log[..end]).unwrap();
@@ -453,7 +468,6 @@ fn a_log_that_does_not_grow_has_the_answer_of_nccl_check() {
             "{packed:?} {tenth}"
         );
     }
-    assert!(packed.len() > 25, "{}", packed.len());
 }
 
 /// Of real jobs the rank that prints is behind all others: it waits at the end of a step.
@@ -550,12 +564,13 @@ fn a_pipe_is_kept_up_to_a_limit() {
     let mut pipe = watching.child.stdin.take().unwrap();
     pipe.write_all(before.as_bytes()).unwrap();
     watching.line("stall: ");
+    watching.line("not judged: what has come was not compared");
+    watching.line("next: check the whole log with nccl-check, or keep more of the pipe");
     let note = watching.line("note: ");
     assert_eq!(
         note,
         "note: the check covers what came after the first 400 calls: older text was let go (--keep)"
     );
-    watching.line("not judged: what has come was not compared");
     watching
         .line("next: if the job still runs, take a stack of each process (py-spy dump --pid PID)");
     // A rank stops after some more calls.
@@ -596,15 +611,12 @@ fn who_is_behind_is_counted_where_the_pipe_is_too_long() {
         pipe.write_all(piece).unwrap();
         std::thread::sleep(Duration::from_millis(2));
     }
-    assert_eq!(
-        watching.line("note: "),
-        "note: the pipe's text is longer than --keep, and was not compared"
-    );
     let found = watching.line("error: ");
     assert!(
         found.starts_with("error: rank ") && found.contains(" fewer than the others [rank_behind]"),
         "{found}"
     );
+    watching.line("note: the pipe's text is longer than --keep, and was not compared [shortened]");
     drop(pipe);
     assert_eq!(watching.rest().1, Some(1));
 }
@@ -802,7 +814,10 @@ fn what_was_not_compared_has_a_next_step() {
     let [.., answer, next] = &lines[..] else {
         panic!("{lines:?}");
     };
-    assert_eq!(answer, "not judged: what has come was not compared");
+    assert!(
+        answer.starts_with("not judged: the log has neither calls"),
+        "{answer}"
+    );
     assert!(
         next.starts_with("next: ") && next.contains("NCCL_DEBUG_SUBSYS="),
         "{next}"
