@@ -356,6 +356,7 @@ mod tests {
                     "snoopie",
                     "ras",
                     "machine",
+                    "topology",
                 ]) {
                     files(&path, all);
                 }
