@@ -209,9 +209,7 @@ pub fn answer_topology(grid: &Grid) -> Option<String> {
             n => format!("{n} inputs differ"),
         };
         let way = if way.is_empty() { "no way" } else { &way };
-        answer.push(format!(
-            "{differs} from most: {first} ({from} to {to}: {way})"
-        ));
+        answer.push(format!("{differs}: {first} ({from} to {to}: {way})"));
     }
     (!answer.is_empty()).then(|| answer.join("; "))
 }
