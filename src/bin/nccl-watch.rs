@@ -316,27 +316,20 @@ impl WatchPrinter<'_> {
             return out.flush().map_err(Error::Output);
         }
         let answer = found.answer();
-        let is_shortened = found.findings.iter().any(|f| f.kind == Kind::Shortened);
-        // Calls that were let go are not compared, and the initialisation alone is no answer.
-        let (sentence, next) = match is_shortened && found.judged.compared == 0 {
-            true => (
-                "not judged: what has come was not compared",
-                Some("check the whole log with nccl-check, or keep more of the pipe with --keep"),
-            ),
-            false => (&*answer.sentence, answer.next.as_deref()),
-        };
-        self.print_line(sentence)?;
-        if let Some(next) = next {
+        self.print_line(&answer.sentence)?;
+        if let Some(next) = &answer.next {
             self.print_line(&format!("next: {next}"))?;
         }
         // Before the first call the initialisation is all that a log has of the job.
-        let has_calls = watch.calls().total().calls > 0;
-        let is_needed = |id| match id {
-            Kind::InitIncomplete | Kind::NoFirstCall => !has_calls,
-            id => id == ALL_ENDED || id == Kind::Shortened,
-        };
-        for note in found.findings.iter().filter(|f| is_needed(f.kind)) {
-            self.print_line(&format!("note: {}", note.says))?;
+        for note in &found.findings {
+            let is_needed = match note.kind {
+                _ if self.is_quiet || answer.sentence.ends_with(&note.says) => false,
+                Kind::InitIncomplete | Kind::NoFirstCall => watch.calls().total().calls == 0,
+                id => id == ALL_ENDED || id == Kind::Shortened,
+            };
+            if is_needed {
+                self.print_line(&format!("note: {}", note.says))?;
+            }
         }
         Ok(())
     }

@@ -150,10 +150,9 @@ impl WatchSpool {
                 "the pipe's text could not be kept, and was not compared".to_owned()
             }
             (true, _) => "the pipe's text is longer than --keep, and was not compared".to_owned(),
-            (_, Some(calls)) => format!(
-                "the check covers what came after the first {calls} calls: older text was let go \
-                 (--keep)"
-            ),
+            (_, Some(calls)) => {
+                format!("only what came after the first {calls} calls was kept (--keep)")
+            }
             (_, None) => return all,
         };
         all.push(finding(

@@ -564,13 +564,12 @@ fn a_pipe_is_kept_up_to_a_limit() {
     let mut pipe = watching.child.stdin.take().unwrap();
     pipe.write_all(before.as_bytes()).unwrap();
     watching.line("stall: ");
-    watching.line("not judged: what has come was not compared");
-    watching.line("next: check the whole log with nccl-check, or keep more of the pipe");
-    let note = watching.line("note: ");
+    let answer = watching.line("not judged: ");
     assert_eq!(
-        note,
-        "note: the check covers what came after the first 400 calls: older text was let go (--keep)"
+        answer,
+        "not judged: only what came after the first 400 calls was kept (--keep)"
     );
+    watching.line("next: name the log's file instead of using a pipe, or give a larger --keep");
     watching
         .line("next: if the job still runs, take a stack of each process (py-spy dump --pid PID)");
     // A rank stops after some more calls.
@@ -822,4 +821,15 @@ fn what_was_not_compared_has_a_next_step() {
         next.starts_with("next: ") && next.contains("NCCL_DEBUG_SUBSYS="),
         "{next}"
     );
+    // Before the first call a note has how far the initialisation has come.
+    let start = log.split_once(": opCount ").unwrap().0;
+    work.file("a.log", &start[..=start.rfind('\n').unwrap()]);
+    for (quiet, notes) in [(&[][..], 1), (&["-q"], 0)] {
+        let text = run_in(work.dir(), "nccl-watch", &[&stall, quiet].concat()).text();
+        assert!(
+            text.contains("\nno fault found in") || text.contains("\nnot judged: "),
+            "{text}"
+        );
+        assert_eq!(text.matches("\nnote: ").count(), notes, "{text}");
+    }
 }

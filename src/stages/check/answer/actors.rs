@@ -42,9 +42,8 @@ fn find_side_of_number(
             return None;
         };
         let process = &found.processes[processes.process_of_rank(rank, at)? as usize];
-        let mut own = found.sides_of_process(&process.host, process.pid).iter();
-        let of_rank = |side: &&usize| found.job_rank_of_side(**side) == Some(rank);
-        own.find(of_rank).copied()
+        let own = found.process_sides(&process.host, process.pid)?;
+        own.of_job_rank.get(&rank).copied()
     };
     found.side_of_job_rank(rank).or_else(at_its_line)
 }
@@ -75,19 +74,14 @@ pub(crate) fn find_job(
 
 /// Returns a side of the process: that with the finding's rank in its communicator, else one with a rank in the job.
 fn find_side(found: &CommunicatorsSummary, about: &About) -> Option<usize> {
-    let all = || {
-        let sides = about.host.iter();
-        let sides = sides.flat_map(|host| found.sides_of_process(host, about.pid));
-        sides.copied()
-    };
+    let own = found.process_sides(about.host.as_ref()?, about.pid)?;
+    let of_rank = |rank: Option<u32>| own.of_job_rank.get(&rank?);
     let id = about.comm_id.as_ref();
-    let id = id.and_then(|id| CommId::parse(id.as_bytes()));
-    let job_rank = |side: &usize| found.job_rank_of_side(*side);
-    let is_named = |side: &usize| match &found.sides[*side] {
-        own if own.comm_id == id => own.rank == about.rank,
-        _ => about.comm_id.is_none() && job_rank(side) == about.rank,
+    let named = match id.map(|id| CommId::parse(id.as_bytes())) {
+        Some(id) => own.of_member.get(&(id, about.rank)),
+        None => of_rank(about.rank),
     };
-    let ranked = all().filter(|side| job_rank(side).is_some());
-    let best = ranked.min_by_key(|side| (!is_named(side), job_rank(side) != about.global_rank));
-    best.or_else(|| all().next())
+    let any = || own.of_job_rank.values().min().or(own.all.first());
+    let own = named.or_else(|| of_rank(about.global_rank)).or_else(any);
+    own.copied()
 }

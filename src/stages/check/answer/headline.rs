@@ -123,7 +123,10 @@ impl CheckSummary {
             };
             return (says, first_advice(end));
         }
-        if let Some(nothing) = open(Kind::NotChecked) {
+        let is_compared = self.judged.compared > 0 || !self.judged.records.is_nothing();
+        // Where the calls were let go, the initialisation alone is no answer.
+        let shortened = open(Kind::Shortened).filter(|_| !is_compared);
+        if let Some(nothing) = shortened.or_else(|| open(Kind::NotChecked)) {
             let says = first_clause(&nothing.says);
             let says = says.strip_prefix("not judged: ").unwrap_or(says);
             return (format!("not judged: {says}"), first_advice(nothing));
@@ -138,7 +141,6 @@ impl CheckSummary {
                 settings(),
             );
         }
-        let is_compared = self.judged.compared > 0 || !self.judged.records.is_nothing();
         let not = match self.known.calls && !is_compared {
             true => "; its calls were not compared",
             false => "",

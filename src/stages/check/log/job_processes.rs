@@ -3,17 +3,21 @@
 use super::job_spans::JobsByProcess;
 use crate::stages::communicators::{CommunicatorsSummary, JobRanksBasis, MergedCommunicator};
 use crate::stages::net::net_stage::FirstReportLine;
-use std::collections::{BTreeMap, BTreeSet};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 
 /// The processes of each rank, one for each job and attempt.
 #[derive(Debug, Default)]
 pub(crate) struct JobProcesses {
-    of_rank: BTreeMap<u32, Vec<u32>>,
+    /// Rank, job and process.
+    ranks: BTreeSet<(u32, u32, u32)>,
     jobs: JobsByProcess,
     /// The jobs with ranks that have no lines.
     incomplete: BTreeSet<u32>,
     /// The first message of each process.
     begins: Vec<(FirstReportLine, u32)>,
+    /// The first and the last line of an input at which a process of a job began, by job and input.
+    begins_of_job: FxHashMap<(u32, u32), (u64, u64)>,
 }
 
 impl JobProcesses {
@@ -29,12 +33,16 @@ impl JobProcesses {
             .filter(|(process, _)| members.contains(process));
         let begins = begins.map(|(process, at)| (at, process));
         let mut all = JobProcesses {
-            of_rank: BTreeMap::new(),
             jobs: JobsByProcess::group_processes(found),
-            incomplete: BTreeSet::new(),
             begins: begins.collect(),
+            ..JobProcesses::default()
         };
         all.begins.sort_unstable();
+        for &(at, process) in &all.begins {
+            let key = (all.jobs.job_of(process), at.input);
+            let own = all.begins_of_job.entry(key).or_insert((at.line, at.line));
+            own.1 = at.line;
+        }
         let is_of_all = |c: &&MergedCommunicator| {
             c.place.basis != JobRanksBasis::HostOrder && c.nranks == Some(c.place.world)
         };
@@ -42,34 +50,29 @@ impl JobProcesses {
         let sides = worlds.flat_map(|world| world.sides.iter().map(move |&side| (side, world)));
         for (side, world) in sides {
             let side = &found.sides[side];
+            let job = all.jobs.job_of(side.process);
             if !world.place.whole {
-                all.incomplete.insert(all.jobs.job_of(side.process));
+                all.incomplete.insert(job);
             }
-            let own = side.rank.map(|rank| all.of_rank.entry(rank).or_default());
-            if let Some(own) = own.filter(|own| !own.contains(&side.process)) {
-                own.push(side.process);
-            }
+            all.ranks
+                .extend(side.rank.map(|rank| (rank, job, side.process)));
         }
         all
     }
 
     /// The ranks and their processes, of each job and attempt.
     pub(crate) fn iter_ranks(&self) -> impl Iterator<Item = (u32, u32)> {
-        let ranks = self.of_rank.iter();
-        ranks.flat_map(|(&rank, own)| own.iter().map(move |&process| (rank, process)))
+        self.ranks.iter().map(|&(rank, _, process)| (rank, process))
     }
 
     /// The process of a rank, of the job that was at work at a line; `None` where several may be meant.
     pub(crate) fn process_of_rank(&self, rank: u32, at: FirstReportLine) -> Option<u32> {
-        let own = &self.of_rank.get(&rank)?[..];
-        if let [process] = own {
-            return Some(*process);
-        }
-        let job = self.job_at(at)?;
-        let mut own = own
-            .iter()
-            .filter(|&&process| self.jobs.job_of(process) == job);
-        own.next().copied().filter(|_| own.next().is_none())
+        let only = |first: u32, last: u32| {
+            let mut own = self.ranks.range((rank, first, 0)..=(rank, last, u32::MAX));
+            let (.., process) = own.next()?;
+            own.next().is_none().then_some(*process)
+        };
+        only(0, u32::MAX).or_else(|| self.job_at(at).and_then(|job| only(job, job)))
     }
 
     /// The jobs that have a rank with a process not `among` some, or without lines.
@@ -82,9 +85,8 @@ impl JobProcesses {
     /// The first and the last line, in the input of a line, at which processes of the job at work there began. Lines
     /// before the last show nothing of that process: they are of files that were joined, or the job is not yet at work.
     pub(crate) fn begins_of_job_at(&self, at: FirstReportLine) -> Option<(u64, u64)> {
-        let mut own = self.begins_of_job(self.job_at(at)?, at.input);
-        let first = own.next()?;
-        Some((first, own.next_back().unwrap_or(first)))
+        let key = (self.job_at(at)?, at.input);
+        self.begins_of_job.get(&key).copied()
     }
 
     /// The lines of an input from the first process of a job on, up to the first one of a job that `is_next`.
@@ -94,7 +96,7 @@ impl JobProcesses {
         input: u32,
         is_next: impl Fn(u32) -> bool,
     ) -> (u64, u64) {
-        let begin = self.begins_of_job(job, input).next().unwrap_or(0);
+        let begin = self.begin_of_job(job, input).unwrap_or(0);
         let here = self.begins_in(input).iter();
         let mut next = here.filter(|(_, process)| is_next(self.job_of(*process)));
         (begin, next.next().map_or(u64::MAX, |(begin, _)| begin.line))
@@ -102,15 +104,13 @@ impl JobProcesses {
 
     /// True where a process of a job began before a line of its input.
     pub(crate) fn has_begun(&self, job: u32, at: FirstReportLine) -> bool {
-        let first = self.begins_of_job(job, at.input).next();
+        let first = self.begin_of_job(job, at.input);
         first.is_some_and(|first| first <= at.line)
     }
 
-    /// The lines of an input at which processes of a job began.
-    fn begins_of_job(&self, job: u32, input: u32) -> impl DoubleEndedIterator<Item = u64> {
-        let here = self.begins_in(input).iter();
-        let own = here.filter(move |(_, process)| self.job_of(*process) == job);
-        own.map(|(begin, _)| begin.line)
+    /// The line of an input at which the first process of a job began.
+    fn begin_of_job(&self, job: u32, input: u32) -> Option<u64> {
+        self.begins_of_job.get(&(job, input)).map(|own| own.0)
     }
 
     /// The first messages of processes in an input.
