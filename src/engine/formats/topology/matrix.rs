@@ -41,12 +41,15 @@ fn parse_header(line: &[u8]) -> Option<Vec<String>> {
 }
 
 /// Reads the rows of GPUs. The other half of the matrix is the same.
-pub(super) fn parse_matrix(text: &str) -> Vec<TopologyPath> {
+///
+/// # Errors
+/// A row is cut or damaged.
+pub(super) fn parse_matrix(text: &str) -> Result<Vec<TopologyPath>, String> {
     let mut lines = text.lines();
     let Some(columns) = lines.find_map(|line| parse_header(line.as_bytes())) else {
-        return Vec::new();
+        return Ok(Vec::new());
     };
-    let (mut paths, mut names) = (Vec::new(), BTreeMap::new());
+    let (mut paths, mut names, mut rows) = (Vec::new(), BTreeMap::new(), 0);
     for line in lines {
         let mut words = line.split_whitespace();
         let Some(first) = words.next() else { continue };
@@ -57,7 +60,14 @@ pub(super) fn parse_matrix(text: &str) -> Vec<TopologyPath> {
         let Some(gpu) = gpu_number(first) else {
             continue;
         };
-        for (column, way) in columns.iter().zip(words) {
+        let ways: Vec<&str> = words.take(columns.len()).collect();
+        let is_whole =
+            |(column, way): (&String, &&str)| is_way(way) && (*way == "X") == (column == first);
+        if ways.len() < columns.len() || !columns.iter().zip(&ways).all(is_whole) {
+            return Err(format!("the row of {first} is cut or damaged"));
+        }
+        rows += 1;
+        for (column, way) in columns.iter().zip(ways) {
             let to = match gpu_number(column) {
                 Some(other) if other <= gpu => continue,
                 Some(other) => TopologyEnd::Gpu(other),
@@ -67,6 +77,10 @@ pub(super) fn parse_matrix(text: &str) -> Vec<TopologyPath> {
             paths.push(TopologyPath { gpu, to, way });
         }
     }
+    let gpus = columns.iter().filter_map(|name| gpu_number(name)).count();
+    if rows < gpus {
+        return Err(format!("it has {rows} of the rows of {gpus} GPUs"));
+    }
     for path in &mut paths {
         if let TopologyEnd::Nic(name, _) = &mut path.to
             && let Some(known) = names.get(name)
@@ -74,7 +88,13 @@ pub(super) fn parse_matrix(text: &str) -> Vec<TopologyPath> {
             name.clone_from(known);
         }
     }
-    paths
+    Ok(paths)
+}
+
+/// True for `NV18`, `PIX`, `X` and what else may come, and false for a list of CPUs.
+fn is_way(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_uppercase())
+        && !word.contains(|c: char| c.is_ascii_lowercase())
 }
 
 fn gpu_number(name: &str) -> Option<u32> {

@@ -122,10 +122,10 @@ pub fn parse_topology(text: &[u8]) -> std::result::Result<MachineTopology, Strin
         let root = document.root_element();
         match root.tag_name().name() {
             "graphs" => found.chosen = graphs::list_chosen_ways(root),
-            _ => found.paths = system::list_paths(root),
+            _ => found.paths = system::list_paths(root)?,
         }
     } else {
-        found.paths = matrix::parse_matrix(&text);
+        found.paths = matrix::parse_matrix(&text)?;
     }
     match found == MachineTopology::default() {
         true => Err(

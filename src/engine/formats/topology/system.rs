@@ -14,11 +14,22 @@ const SWITCH_CLASS: &str = "0x068000";
 const BRIDGE_CLASS: &str = "0x0604";
 
 /// Lists the ways from each GPU to the GPUs after it and to all NICs.
-pub(super) fn list_paths(root: XmlNode<'_>) -> Vec<TopologyPath> {
+///
+/// # Errors
+/// There are more devices, or elements around one, than a machine has.
+pub(super) fn list_paths(root: XmlNode<'_>) -> Result<Vec<TopologyPath>, String> {
     let named = |name: &'static str| {
         let all = root.descendants().filter(move |n| n.has_tag_name(name));
-        all.take(MAX_DEVICES)
+        all.take(MAX_DEVICES + 1)
     };
+    let is_deep = |node: XmlNode<'_>| node.ancestors().nth(MAX_PCIE_DEPTH).is_some();
+    for name in ["gpu", "net"] {
+        if named(name).count() > MAX_DEVICES || named(name).any(is_deep) {
+            return Err(format!(
+                "it has more than {MAX_DEVICES} elements {name}, or one inside more than {MAX_PCIE_DEPTH}"
+            ));
+        }
+    }
     let mut gpus: Vec<(u32, XmlNode<'_>)> = named("gpu")
         .filter_map(|gpu| Some((number_of(gpu, "dev")?, gpu)))
         .collect();
@@ -46,7 +57,7 @@ pub(super) fn list_paths(root: XmlNode<'_>) -> Vec<TopologyPath> {
             paths.push(TopologyPath { gpu, to, way });
         }
     }
-    paths
+    Ok(paths)
 }
 
 /// Counts the NVLinks between two GPUs: those from one to the other, or those that both have to switches.
@@ -86,20 +97,18 @@ fn find_pcie_way(one: XmlNode<'_>, other: XmlNode<'_>) -> &'static str {
         let class = node.attribute("class");
         node.has_tag_name("pci") && class.is_some_and(|class| class.starts_with(BRIDGE_CLASS))
     };
-    let around: Vec<XmlNode<'_>> = one.ancestors().take(MAX_PCIE_DEPTH).collect();
-    let mut others = other.ancestors().take(MAX_PCIE_DEPTH);
-    let Some(common) = others.find(|node| around.contains(node)) else {
-        return "SYS";
-    };
-    if common.has_tag_name("cpu") {
+    let around: Vec<XmlNode<'_>> = one.ancestors().collect();
+    let common = other.ancestors().find(|node| around.contains(node));
+    let is = |name| common.is_some_and(|common| common.has_tag_name(name));
+    if is("cpu") {
         return "PHB";
     }
-    if !common.has_tag_name("pci") && !common.has_tag_name("nic") {
+    if !is("pci") && !is("nic") {
         return "SYS";
     }
     // One device with several ports, or a GPU beside a NIC, is behind one bridge.
     let bridges = |end: XmlNode<'_>| {
-        let below = end.ancestors().take_while(|node| *node != common);
+        let below = end.ancestors().take_while(|node| Some(*node) != common);
         below.filter(is_bridge).count()
     };
     match bridges(one) + bridges(other) {

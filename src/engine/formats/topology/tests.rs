@@ -159,7 +159,44 @@ fn what_is_no_topology_is_refused_and_ends_soon() {
     let deep = "<pci class=\"0x060400\">".repeat(200_000);
     let gpus = "<gpu dev=\"0\"/><net dev=\"1\"/>".repeat(5_000);
     assert!(parse_topology(format!("<system>{deep}{gpus}").as_bytes()).is_err());
+    let refusal = |text: String| parse_topology(text.as_bytes()).unwrap_err();
     let ends = "</pci>".repeat(200_000);
-    let found = parse_topology(format!("<system>{deep}{gpus}{ends}</system>").as_bytes());
-    assert!(found.is_err() || found.is_ok_and(|found| !found.paths.is_empty()));
+    let error = refusal(format!("<system>{deep}{gpus}{ends}</system>"));
+    assert!(error.contains("more than 256 elements gpu"), "{error}");
+    let error = refusal(format!(
+        "<system>{deep}<gpu dev=\"0\"/><gpu dev=\"1\"/>{ends}</system>"
+    ));
+    assert!(error.contains("inside more than 64"), "{error}");
+}
+
+/// What stands in a damaged row may be of another column.
+#[test]
+fn a_damaged_matrix_is_refused() {
+    let rows = [
+        "GPU0 X NV4 PIX 0-7 0 N/A",
+        "GPU1 NV4 X SYS 0-7 0 N/A",
+        "NIC0 PIX SYS X",
+    ];
+    let read = |rows: &[&str]| {
+        let text = format!("GPU0 GPU1 NIC0 CPU Affinity\n{}\n", rows.join("\n"));
+        parse_topology(text.as_bytes())
+    };
+    assert!(read(&rows).is_ok());
+    let damaged = [
+        "GPU1 X SYS 0-7 0 N/A",
+        "GPU1 NV4 X",
+        "GPU1 X NV4 SYS",
+        "GPU1 NV4 X 0-7",
+    ];
+    for row in damaged {
+        assert_eq!(
+            read(&[rows[0], row, rows[2]]),
+            Err("the row of GPU1 is cut or damaged".to_owned()),
+            "{row}"
+        );
+    }
+    assert_eq!(
+        read(&rows[..1]),
+        Err("it has 1 of the rows of 2 GPUs".to_owned())
+    );
 }
