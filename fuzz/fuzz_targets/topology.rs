@@ -24,7 +24,8 @@ fuzz_target!(|data: (u16, u8, &[u8])| {
         };
         assert!(!found.paths.is_empty() || !found.chosen.is_empty());
         assert!(found.chosen.iter().all(|way| way.channels > 0));
-        let is_loose = |end: &TopologyEnd| matches!(end, TopologyEnd::Nic(name, _) if name.is_empty());
+        let is_loose =
+            |end: &TopologyEnd| matches!(end, TopologyEnd::Nic(name, _) if name.is_empty());
         assert!(!found.paths.iter().any(|path| is_loose(&path.to)));
     }
 });

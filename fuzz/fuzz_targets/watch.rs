@@ -5,9 +5,12 @@
 
 use libfuzzer_sys::arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
+use nccl_pipe::grammar::header::all_headers;
+use nccl_pipe::grammar::trainer::TrainerMark;
 use nccl_pipe::source::AppendedBytes;
 use nccl_pipe::stages::watch::{JobWatch, messages, metrics};
-use nccl_pipe_fuzz::{drawn_small, options, pieces};
+use nccl_pipe_fuzz::{RECOGNISER, drawn_small, options, pieces};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// Fails unless Prometheus would read a line of its text format.
@@ -71,12 +74,46 @@ fn total<'l>(log: impl IntoIterator<Item = (&'l [u8], bool)>) -> (u64, u64, Opti
     )
 }
 
+/// True where step lines are of one trainer. Of several, those that count are chosen by the lines so far.
+fn is_of_one_trainer(log: &[u8]) -> bool {
+    let mut marks = Vec::new();
+    log.split(|&b| b == b'\n')
+        .for_each(|line| RECOGNISER.marks(line, &mut marks));
+    let trainers = marks.iter().filter_map(|record| match record.mark {
+        TrainerMark::Step(step) => Some(step.trainer),
+        _ => None,
+    });
+    trainers.collect::<BTreeSet<_>>().len() < 2
+}
+
+/// True where a process has two names, one of which ends with the other: text that is glued to a host may mean
+/// either, and a piece that has only one of them takes that one.
+fn has_ambiguous_name(log: &[u8]) -> bool {
+    let lines = log.split(|&b| b == b'\n');
+    let names: BTreeSet<_> = lines
+        .flat_map(all_headers)
+        .map(|header| (header.pid, header.host))
+        .collect();
+    let is_longer = |(pid, host): &(_, &[u8])| {
+        let mut same = names.iter().filter(|(other, _)| other == pid);
+        same.any(|(_, other)| other != host && other.ends_with(host))
+    };
+    names.iter().any(is_longer)
+}
+
 fuzz_target!(|data: &[u8]| {
     let mut u = Unstructured::new(data);
     let log = drawn_small(&mut u).unwrap_or_default();
     let cut = pieces(&log, &mut u);
     let grown = total(cut.iter().map(|&piece| (piece, false)));
-    assert_eq!(total([(&log[..], false)]), grown, "in pieces");
+    let whole = total([(&log[..], false)]);
+    if !has_ambiguous_name(&log) {
+        assert_eq!(whole.0, grown.0, "calls in pieces");
+        assert!(
+            whole == grown || !is_of_one_trainer(&log),
+            "steps in pieces: {whole:?}, {grown:?}"
+        );
+    }
     let begins_again = |_: usize| u.ratio(1, 3).unwrap_or(false);
     let flags: Vec<bool> = (0..cut.len()).map(begins_again).collect();
     total(cut.iter().copied().zip(flags));
