@@ -59,7 +59,7 @@ pub use relayed_error::{LastWarn, RelayedError, find_relayed_error, read_last_wa
 pub use reports::find_crash_report;
 use reports::{ReportKind, report_words};
 use serde::{Deserialize, Serialize};
-pub use setup_failure::{SetupFailure, find_setup_failure};
+pub use setup_failure::{MissingClients, SetupFailure, find_setup_failure};
 pub use signal::EndSignal;
 pub use stack::{KernelAssertion, NcclFrame};
 use std::sync::LazyLock;
@@ -229,6 +229,10 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     ("# Avg bus bandwidth", success::read_success),
     ("# Collective test concluded", success::read_success),
     ("run_stop\"", success::read_mlperf_success),
+    (
+        "Waiting in store based barrier to init",
+        exception::read_setup_wait,
+    ),
     (
         "Traceback (most recent call last)",
         exception::read_traceback,

@@ -6,6 +6,8 @@
 //! Timed out after 601 seconds waiting for clients. 3/4 clients joined.                  2.3; `workers` before
 //! Timed out initializing process group in store based barrier on rank: 3, for key: store_based_barrier_key:1
 //!     (world_size=4, worker_count=3, timeout=0:30:00)
+//! Waiting in store based barrier to initialize process group for rank: 0, key: store_based_barrier_key:2
+//!     (world_size=8, worker_count=1, timeout=0:30:00)
 //! The client socket has timed out after 60000ms while trying to connect to (n1, 29500).
 //! The server socket has failed to listen on any local network address. port: 29500, ..., name: EADDRINUSE
 //! torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError
@@ -38,12 +40,7 @@ pub enum SetupFailure<'a> {
         waited: bool,
     },
     /// The other processes of the job.
-    Clients {
-        /// How many came.
-        came: u32,
-        /// How many there are.
-        all: u32,
-    },
+    Clients(MissingClients),
     /// A connection to the store, at this address; old versions do not print it.
     Store(&'a [u8]),
     /// The port at which a server was to listen.
@@ -74,6 +71,19 @@ pub enum SetupFailure<'a> {
     StoreLost,
 }
 
+/// How many processes came to the start of a job, or of a process group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MissingClients {
+    /// How many came.
+    pub came: u32,
+    /// How many there are.
+    pub all: u32,
+    /// The process group, by the number of groups that the job has made with it.
+    pub group: Option<u32>,
+    /// The line is of a process that still waits.
+    pub still: bool,
+}
+
 /// What an exception's text reports of that.
 pub fn find_setup_failure(text: &[u8]) -> Option<SetupFailure<'_>> {
     let after = |words: &[u8]| Some(&text[memmem::find(text, words)? + words.len()..]);
@@ -94,17 +104,8 @@ pub fn find_setup_failure(text: &[u8]) -> Option<SetupFailure<'_>> {
                 .any(|&words| memmem::find(rest, words).is_some()),
         });
     }
-    let waited = after(b" waiting for clients. ");
-    if let Some(rest) = waited.or_else(|| after(b" waiting for workers. ")) {
-        let (rest, came) = dec_u32(rest).ok()?;
-        let all = number(rest.strip_prefix(b"/")?)?;
-        return Some(SetupFailure::Clients { came, all });
-    }
-    if after(b" in store based barrier ").is_some() {
-        return Some(SetupFailure::Clients {
-            came: number(after(b"worker_count=")?)?,
-            all: number(after(b"world_size=")?)?,
-        });
+    if let Some(missing) = find_missing_clients(text) {
+        return Some(SetupFailure::Clients(missing));
     }
     if after(b"client socket has ").is_some() {
         let rest = after(b" connect to any network address of ");
@@ -152,6 +153,28 @@ pub fn find_setup_failure(text: &[u8]) -> Option<SetupFailure<'_>> {
             ];
             has(&lost).then_some(SetupFailure::StoreLost)
         }
+    })
+}
+
+fn find_missing_clients(text: &[u8]) -> Option<MissingClients> {
+    let after = |words: &[u8]| Some(&text[memmem::find(text, words)? + words.len()..]);
+    let number = |text| Some(dec_u32(text).ok()?.1);
+    let counts = after(b" waiting for clients. ").or_else(|| after(b" waiting for workers. "));
+    if let Some(counts) = counts {
+        let (rest, came) = dec_u32(counts).ok()?;
+        return Some(MissingClients {
+            came,
+            all: number(rest.strip_prefix(b"/")?)?,
+            group: None,
+            still: false,
+        });
+    }
+    after(b" in store based barrier ")?;
+    Some(MissingClients {
+        came: number(after(b"worker_count=")?)?,
+        all: number(after(b"world_size=")?)?,
+        group: after(b"store_based_barrier_key:").and_then(number),
+        still: after(b"Waiting in store ").is_some(),
     })
 }
 
@@ -250,6 +273,14 @@ mod tests {
             from: 0,
             waited,
         };
+        let clients = |came, all, group, still| {
+            SetupFailure::Clients(MissingClients {
+                came,
+                all,
+                group,
+                still,
+            })
+        };
         let port = |port, is_store| SetupFailure::Port {
             port: Some(port),
             is_store,
@@ -282,16 +313,21 @@ mod tests {
             ),
             (
                 "Timed out after 601 seconds waiting for clients. 3/4 clients joined.",
-                Some(SetupFailure::Clients { came: 3, all: 4 }),
+                Some(clients(3, 4, None, false)),
             ),
             (
                 "Timed out after 6 seconds waiting for workers. 1/2 workers joined.",
-                Some(SetupFailure::Clients { came: 1, all: 2 }),
+                Some(clients(1, 2, None, false)),
             ),
             (
                 "RuntimeError: Timed out initializing process group in store based barrier on rank: 3, for key: \
                  store_based_barrier_key:1 (world_size=4, worker_count=2, timeout=0:30:00)",
-                Some(SetupFailure::Clients { came: 2, all: 4 }),
+                Some(clients(2, 4, Some(1), false)),
+            ),
+            (
+                "Waiting in store based barrier to initialize process group for rank: 0, key: store_based_barrier_key:2 \
+                 (world_size=8, worker_count=1, timeout=0:30:00)",
+                Some(clients(1, 8, Some(2), true)),
             ),
             (
                 "RuntimeError: [12] is setting up HCCL communicator and retrieving hcclUniqueId from [0] via c10d \

@@ -31,7 +31,7 @@ use super::group_member::{GroupMember, find_group_member};
 use super::hccl::{HCCL_PARTS, HcclReport, parse_hccl_report};
 use super::horovod::{StalledTensor, parse_stalled_tensors};
 use crate::ending::process_of_line;
-use crate::token::{dec_i64, dec_u64, fraction};
+use crate::token::{dec_i64, dec_u32, dec_u64, fraction};
 use aho_corasick::AhoCorasick;
 use memchr::memmem::{self, Finder};
 use std::sync::LazyLock;
@@ -118,6 +118,8 @@ pub struct C10dLastWork<'a> {
     pub enqueued: i64,
     /// The call completed last.
     pub completed: i64,
+    /// The rank in the job that signalled a time-out to all.
+    pub signalled_by: Option<u32>,
 }
 
 /// What the watchdog failed with.
@@ -359,6 +361,9 @@ pub fn parse_wrapped_timeout<'a>(member: &'a [u8], text: &'a [u8]) -> Option<C10
     )
 }
 
+/// In front of the rank that signalled it.
+const SIGNAL_PHRASE: &[u8] = b" dump signal due to a collective timeout from ";
+
 fn parse_last_work<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<C10dLastWork<'a>> {
     // `NCCL work: 811, last completed NCCL work: 807.`
     let numbers = |text: &'a [u8]| -> Option<(&'a [u8], i64)> {
@@ -380,11 +385,21 @@ fn parse_last_work<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<C10dLastWor
         let from = memmem::rfind(before, word)? + word.len();
         dec_i64(&before[from..]).ok().map(|(_, n)| n)
     });
-    ended.then(|| C10dLastWork {
-        who: find_group_member(before),
+    let who = find_group_member(before);
+    let signalled_by = memmem::find(before, SIGNAL_PHRASE).and_then(|at| {
+        let from = before[at + SIGNAL_PHRASE.len()..].trim_ascii_start();
+        match from.strip_prefix(b"rank ") {
+            Some(rank) => Some(dec_u32(rank).ok()?.1),
+            None if from.starts_with(b"this local rank") => who.global.or(who.rank),
+            None => None,
+        }
+    });
+    ended.then_some(C10dLastWork {
+        who,
         at,
         enqueued,
         completed,
+        signalled_by,
     })
 }
 
@@ -568,6 +583,7 @@ mod tests {
                 at,
                 enqueued,
                 completed,
+                signalled_by: None,
             };
             assert_eq!(
                 parse_c10d_line(text.as_bytes()),
@@ -592,6 +608,7 @@ mod tests {
         };
         assert_eq!((last.who.rank, last.who.global), (Some(1), Some(1)));
         assert_eq!((last.at, last.enqueued, last.completed), (None, 134, 133));
+        assert_eq!(last.signalled_by, Some(3));
     }
 
     #[test]

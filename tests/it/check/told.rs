@@ -10,7 +10,61 @@ fn findings(log: &str) -> (Vec<String>, Option<i32>) {
 }
 
 /// What each program prints, and the finding.
-const TOLD: [(&str, &str); 22] = [
+const TOLD: [(&str, &str); 32] = [
+    // A communicator that was aborted has -1 ranks, one that is not yet made has none.
+    (
+        "h:1:2 [0] misc/argcheck.cc:39 NCCL WARN AllReduce : invalid root 0 (root should be in the 0..-1 range)\n\
+         h:1:2 [0] NCCL INFO enqueue.cc:1452 -> 4\nh:1:2 [0] init.cc:1137 NCCL WARN comm 0x7f has already been destroyed\n",
+        "error warn_comm_destroyed ",
+    ),
+    (
+        "h:1:2 [0] misc/argcheck.cc:40 NCCL WARN Reduce : invalid root 0 (root should be in the 0..0 range)\n\
+         h:1:2 [0] NCCL INFO enqueue.cc:447 -> 4\nh:1:2 [0] init.cc:840 NCCL WARN comm 0x7f has already been destroyed\n",
+        "error warn_comm_not_made ",
+    ),
+    (
+        "h:1:2 [0] misc/argcheck.cc:40 NCCL WARN Broadcast : invalid root 9 (root should be in the 0..8 range)\n",
+        "error warn_argument ",
+    ),
+    // A setback whose error comes to the program ended its work.
+    (
+        "h:1:2 [0] graph/xml.cc:332 NCCL WARN Could not find real path of /sys/class/pci_bus/0000:0d/../../0000:0d:00.0\n\
+         h:1:2 [0] NCCL INFO graph/xml.cc:648 -> 2\nh:1:2 [0] NCCL INFO init.cc:840 -> 2\n",
+        "error warn_gpu_place ",
+    ),
+    (
+        "h:1:2 [0] misc/shmutils.cc:93 NCCL WARN Call to open failed: No such file or directory\n\
+         h:1:2 [0] misc/shmutils.cc:129 NCCL WARN Error while attaching to shared memory segment /dev/shm/nccl-a (size 9), \
+         error: No such file or directory (2)\n",
+        "error warn_shm_missing ",
+    ),
+    // Processes that still wait when the text ends.
+    (
+        "Waiting in store based barrier to initialize process group for rank: 0, key: store_based_barrier_key:2 \
+         (world_size=8, worker_count=1, timeout=0:30:00)\n",
+        "warning setup_failed ",
+    ),
+    (
+        "[rank5]:[E901 05:20:03.1 ProcessGroupNCCL.cpp:1746] [PG ID 0 PG GUID 0(default_pg) Rank 5] Received a dump \
+         signal due to a collective timeout from  rank 34 and we will try our best to dump the debug info. Last enqueued \
+         NCCL work: 460631, last completed NCCL work: 460630.This is most likely\n",
+        "error watchdog_timeout ",
+    ),
+    (
+        "h:1:2 [0] graph/xml.h:77 NCCL WARN Attribute busid of node nic not found\n\
+         h:1:2 [0] NCCL INFO init.cc:581 -> 3\nh:1:2 [0] NCCL INFO group.cc:73 -> 3 [Async thread]\n",
+        "error warn_topology_nic ",
+    ),
+    (
+        "RuntimeError: Timed out initializing process group in store based barrier on rank: 7, for key: \
+         store_based_barrier_key:32 (world_size=8, worker_count=4, timeout=0:00:30)\n",
+        "error setup_failed ",
+    ),
+    (
+        "Waiting in store based barrier to initialize process group for rank: 2, key: store_based_barrier_key:1 \
+         (world_size=2, worker_count=3, timeout=0:30:00)\n",
+        "warning setup_failed ",
+    ),
     (
         "gpu: Test CUDA failure common.cu:1030 'system not yet initialized'\n .. gpu pid 3018: Test failure common.cu:937\n",
         "error warn_cuda_fabric ",
@@ -378,4 +432,75 @@ fn lines_that_come_late_do_not_hide_an_exception() {
         format!("{worker}   File \"m.py\", line 9, in load\n{worker} RuntimeError: sizes differ\n");
     let first = |log: String| findings(&log).0[0].clone();
     assert_eq!(first(format!("{error}{begin}")), "error rank_exception 1");
+}
+
+/// The first line of the answer.
+#[test]
+fn what_waits_is_named_by_what_its_lines_have() {
+    let barrier = |words: &str, counts: &str| {
+        format!(
+            "RuntimeError: {words} store based barrier on rank: 7, for key: store_based_barrier_key:32 ({counts}, timeout=0:00:30)\n"
+        )
+    };
+    let signal = |rank: u32, by: &str, completed: u32| {
+        format!(
+            "[rank{rank}]:[E901 05:20:03.1 ProcessGroupNCCL.cpp:1746] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] Received \
+             a dump signal due to a collective timeout from {by} and we will try our best to dump the debug info. Last \
+             enqueued NCCL work: 31, last completed NCCL work: {completed}.This is\n"
+        )
+    };
+    let timeout = |rank: u32| {
+        format!(
+            "[rank{rank}]:[E901 05:20:03.1 ProcessGroupNCCL.cpp:632] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] Watchdog caught collective operation \
+             timeout: WorkNCCL(SeqNum=31, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600020 \
+             milliseconds before timing out.\n"
+        )
+    };
+    let port = "h:1:2 [0] transport/net_ib.cc:93 NCCL WARN NET/IB : Got async event : port error\n\
+        g:3:4 [4] transport/net_ib.cc:1238 NCCL WARN NET/IB : Got completion from peer h<37948> with error 12, opcode 2, len \
+        1, vendor err 129\n";
+    for (log, answer) in [
+        // What a NIC reports next follows from the event.
+        (
+            port.to_owned(),
+            "the link of a NIC's port went down: 1 WARN line of 1 process on host h (the first of 2 errors)",
+        ),
+        (
+            barrier(
+                "Timed out initializing process group in",
+                "world_size=8, worker_count=4",
+            ),
+            "only 4 of 8 processes joined the job's process group 32 before the time was up",
+        ),
+        (
+            barrier(
+                "Timed out initializing process group in",
+                "world_size=4, worker_count=9",
+            ),
+            "9 processes came to the start of the job's process group 32, which has 4",
+        ),
+        (
+            signal(5, " rank 34", 30),
+            "PyTorch's wait for a call timed out on rank 34, and rank 5 waited for call 31, at 05:20:03",
+        ),
+        (
+            signal(1, "this local rank", 31) + &signal(0, " rank 1", 31),
+            "PyTorch's wait for a call timed out on rank 1, at 05:20:03",
+        ),
+        // Rank 3 signals, so it is not silent.
+        (
+            signal(0, " rank 3", 30) + &timeout(1) + &timeout(4),
+            "PyTorch's wait for call 31 of process group ID 0 PG GUID 0(default_pg) timed out after 600000 ms: ALLREDUCE of 1 \
+             element on ranks 1, 4, and rank 2 printed no such line, at 05:20:03",
+        ),
+        // Most are silent: the text is an excerpt.
+        (
+            signal(0, " rank 6", 30) + &timeout(7),
+            "PyTorch's wait for call 31 of process group ID 0 PG GUID 0(default_pg) timed out after 600000 ms: ALLREDUCE of 1 \
+             element on rank 7, at 05:20:03",
+        ),
+    ] {
+        let out = feed("nccl-check", &["-q", "--format", "text"], log.as_str());
+        assert_eq!(out.text().lines().next(), Some(answer), "{log}");
+    }
 }

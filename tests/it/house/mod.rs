@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 
 /// Lines of code that each room may have: without tests, comments and blank lines.
 const ROOMS: [(&str, usize); 29] = [
-    ("src/grammar", 13_700),
+    ("src/grammar", 13_729),
     ("src/recording", 1_300),
     ("src/profiler", 1_950),
     ("src/synth", 7_400),
@@ -26,7 +26,7 @@ const ROOMS: [(&str, usize); 29] = [
     ("src/engine/output", 4_187),
     ("src/engine/report", 1_321),
     ("src/stages/calls", 4_852),
-    ("src/stages/check", 28_915),
+    ("src/stages/check", 29_009),
     ("src/stages/diff", 1_850),
     ("src/stages/gpus", 1_600),
     ("src/stages/page", 3_906),
@@ -41,7 +41,7 @@ const ROOMS: [(&str, usize); 29] = [
     ("src/stages/watch", 2_463),
     ("src/program", 2_257),
     ("src/bin", 2_568),
-    ("src", 135_561),
+    ("src", 135_724),
 ];
 
 /// Reads one figure.

@@ -289,14 +289,17 @@ impl ReturnedErrors {
         }
     }
 
+    /// The way of a result in a process, unless it began after the process took a communicator down.
+    pub(crate) fn error_way(&self, process: u32, code: i32) -> Option<&ErrorWay> {
+        let way = self.ways.get(&(process, code))?;
+        let takedown = self.takedowns.get(&process);
+        Some(way).filter(|way| takedown.is_none_or(|takedown| way.first < *takedown))
+    }
+
     /// The ways by process and result, but those that began after the process took a communicator down.
     pub(crate) fn error_ways(&self) -> impl Iterator<Item = (u32, i32, &ErrorWay)> {
-        let ways = self.ways.iter();
-        let ways = ways.filter(|((process, _), way)| {
-            let takedown = self.takedowns.get(process);
-            takedown.is_none_or(|takedown| way.first < *takedown)
-        });
-        ways.map(|(&(process, code), way)| (process, code, way))
+        let keys = self.ways.keys();
+        keys.filter_map(|&(process, code)| Some((process, code, self.error_way(process, code)?)))
     }
 }
 

@@ -59,7 +59,12 @@ impl<'a> GroupReport<'a> {
                 let spoke = &self.spoke;
                 let silent = self.silent.entry(size);
                 let find = || (0..size).filter(|rank| !spoke.contains(rank)).collect();
-                silent.or_insert_with(find).clone()
+                let silent = silent.or_insert_with(find);
+                // A text without the lines of most ranks is an excerpt.
+                match silent.len() <= spoke.len() {
+                    true => silent.clone(),
+                    false => BTreeSet::new(),
+                }
             }
             _ => BTreeSet::new(),
         }
@@ -95,10 +100,14 @@ pub(super) fn collect_group_reports(
                 &WatchdogMessage::Work {
                     enqueued,
                     completed,
+                    signalled_by,
                     ..
                 },
                 Some(rank),
             ) => {
+                // A rank that signals a time-out waits as well.
+                let is_of_job = record.rank.is_none_or(|own| own == rank);
+                group.spoke.extend(signalled_by.filter(|_| is_of_job));
                 let now = WatchdogProgress {
                     enqueued,
                     completed,

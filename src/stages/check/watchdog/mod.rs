@@ -95,6 +95,8 @@ pub(crate) enum WatchdogMessage {
         enqueued: i64,
         /// The call completed last.
         completed: i64,
+        /// The rank in the job that signalled a time-out.
+        signalled_by: Option<u32>,
     },
     /// The watchdog failed with this text.
     Exception(Box<[u8]>),
@@ -168,7 +170,7 @@ enum WatchdogMessageKey {
     Hccl(HcclError),
     Differ(ComparedCalls),
     Stalled(TensorWait),
-    Work(Option<i64>, i64, i64),
+    Work(Option<i64>, i64, i64, Option<u32>),
     Exception(Box<[u8]>),
     Stuck(bool),
     NoBatch,
@@ -232,6 +234,7 @@ impl Watchdog {
                 at: last.at,
                 enqueued: last.enqueued,
                 completed: last.completed,
+                signalled_by: last.signalled_by,
             })),
             C10dMessage::Exception(exception) => {
                 let what = &exception.what[..exception.what.len().min(MAX_LINE_TEXT_BYTES)];
@@ -250,6 +253,7 @@ impl Watchdog {
                         at: None,
                         enqueued: 0,
                         completed: 0,
+                        signalled_by: None,
                     })
                 });
             }
@@ -279,7 +283,8 @@ impl Watchdog {
                 at,
                 enqueued,
                 completed,
-            } => WatchdogMessageKey::Work(*at, *enqueued, *completed),
+                signalled_by,
+            } => WatchdogMessageKey::Work(*at, *enqueued, *completed, *signalled_by),
             WatchdogMessage::Exception(what) => WatchdogMessageKey::Exception(what.clone()),
             WatchdogMessage::Stuck(seconds) => WatchdogMessageKey::Stuck(seconds.is_some()),
             WatchdogMessage::NoBatch(_) => WatchdogMessageKey::NoBatch,

@@ -2,7 +2,7 @@
 //! before their call.
 
 use super::limits::MAX_STALLED_RANKS;
-use super::{WatchdogMessage, WatchdogRecord, describe_on_ranks};
+use super::{WatchdogMessage, WatchdogRecord, describe_on_ranks, describe_ranks};
 use crate::stages::check::finding::{About, Confidence, Finding, Kind};
 use std::collections::BTreeSet;
 
@@ -109,6 +109,59 @@ pub(super) fn find_cut_lines(records: &[WatchdogRecord], are_alone: bool) -> Opt
         why: "the watchdog's line reports it; it ends before the call".to_owned(),
         evidence: vec![cut.first()?.to_evidence()],
         ..Finding::of_kind(Kind::WatchdogTimeout, Confidence::High, says)
+    })
+}
+
+/// Makes a finding of the lines by which ranks learn that a call timed out on one of them, if no line names the call.
+pub(super) fn find_signals(records: &[WatchdogRecord], are_alone: bool) -> Option<Finding> {
+    let signal = |record| match record {
+        &WatchdogRecord {
+            what:
+                WatchdogMessage::Work {
+                    at: None,
+                    enqueued,
+                    completed,
+                    signalled_by: Some(by),
+                },
+            ..
+        } => Some((record, by, (completed < enqueued).then_some(completed + 1))),
+        _ => None,
+    };
+    let all: Vec<_> = records
+        .iter()
+        .filter(|_| are_alone)
+        .filter_map(signal)
+        .collect();
+    let by: BTreeSet<u32> = all.iter().map(|(_, by, _)| *by).collect();
+    let &(first, ..) = all.first()?;
+    let waits = all
+        .iter()
+        .filter_map(|(record, _, call)| Some(((*call)?, record.known_rank()?)));
+    let waits: BTreeSet<(i64, u32)> = waits.collect();
+    let at = match waits.first() {
+        Some(&(call, _)) => {
+            let ranks = waits.iter().filter(|(of, _)| *of == call).map(|(_, rank)| *rank);
+            format!(", and {} waited for call {call}", describe_ranks(&ranks.collect()))
+        }
+        None => "; no rank waited for a call of the process group that the lines name, so the call is of another".to_owned(),
+    };
+    Some(Finding {
+        about: About::default(),
+        why: "the watchdogs of the other ranks report its signal".to_owned(),
+        advice: format!(
+            "look in the output of {} for the line that names the call (Watchdog caught collective operation timeout); \
+             compare the dumps of the flight recorder",
+            describe_ranks(&by)
+        ),
+        evidence: vec![first.to_evidence()],
+        ..Finding::of_kind(
+            Kind::WatchdogTimeout,
+            Confidence::Medium,
+            format!(
+                "PyTorch's wait for a call timed out{}{at}",
+                describe_on_ranks(&by)
+            ),
+        )
     })
 }
 

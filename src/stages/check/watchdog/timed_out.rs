@@ -94,7 +94,8 @@ pub(crate) fn find_timeouts(records: &[WatchdogRecord], names: RankNames<'_>) ->
                 | WatchdogMessage::GaveUp
         )
     };
-    if records.iter().any(is_full) {
+    let is_any_full = records.iter().any(is_full);
+    if is_any_full {
         waits.retain(|wait| !wait.timeouts.is_empty());
     }
     let mut groups = collect_group_reports(records);
@@ -107,6 +108,10 @@ pub(crate) fn find_timeouts(records: &[WatchdogRecord], names: RankNames<'_>) ->
         .into_iter()
         .chain(timeouts)
         .chain(stuck::find_cut_lines(records, waits.is_empty()))
+        .chain(stuck::find_signals(
+            records,
+            !is_any_full && waits.is_empty(),
+        ))
         .chain(hccl::find_hccl_errors(records))
         .chain(differing_calls::find_differing_calls(records))
         .chain(stuck::find_stuck_watchdogs(records))

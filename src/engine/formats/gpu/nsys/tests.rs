@@ -91,7 +91,7 @@ fn calls(path: &Path) -> Result<(String, Account)> {
         |_| {},
         sink,
     )?;
-    Ok((String::from_utf8(text).unwrap(), account))
+    Ok((String::from_utf8_lossy(&text).into_owned(), account))
 }
 
 /// Some columns of a call table.

@@ -2,7 +2,7 @@
 //! did not reach it.
 
 use super::FailureEvidence;
-use crate::grammar::ending::{FailureCause, SetupFailure, find_setup_failure};
+use crate::grammar::ending::{FailureCause, MissingClients, SetupFailure, find_setup_failure};
 use crate::grammar::token::dec_u32;
 use crate::stages::check::finding::{About, Confidence, Finding, Kind, Reason, Severity};
 use crate::stages::check::log::job_end_lines::ReportedFailure;
@@ -154,7 +154,7 @@ impl FailureEvidence<'_> {
         match what {
             // Where a whole job ends at once, its processes also lose the store.
             SetupFailure::Id { waited: false, .. } => !self.ended_together(),
-            SetupFailure::Id { .. } | SetupFailure::Clients { .. } => true,
+            SetupFailure::Id { .. } | SetupFailure::Clients(_) => true,
             // NCCL and the watchdog report what happens later.
             SetupFailure::StoreLost | SetupFailure::Value => {
                 self.watched.is_empty() && self.found.communicators.is_empty()
@@ -167,8 +167,11 @@ impl FailureEvidence<'_> {
 /// The finding on a warning about the store or a port, where nothing else is left of a failure.
 pub(super) fn warned_finding(failures: &[ReportedFailure]) -> Option<Finding> {
     let warned = failures.iter().filter(|f| f.what == FailureCause::Warned);
-    let mut warned = warned.filter_map(|f| Some((f, find_setup_failure(&f.says)?)));
-    let (failure, what) = warned.next()?;
+    let warned = warned.filter_map(|f| Some((f, find_setup_failure(&f.says)?)));
+    let warned: Vec<_> = warned.collect();
+    // Processes that wait write how many have come again and again.
+    let waits = |(_, what): &&(_, _)| matches!(what, SetupFailure::Clients(_));
+    let &(failure, what) = warned.iter().rfind(waits).or(warned.first())?;
     let texts = describe_setup_failure(what, failure.rank);
     Some(Finding {
         about: About::of_rank(texts.rank),
@@ -192,10 +195,7 @@ fn describe_setup_failure(what: SetupFailure<'_>, rank: Option<u32>) -> SetupTex
     let who = rank.map_or("a process".to_owned(), |rank| format!("rank {rank}"));
     let text = |says, advice| SetupTexts::new(says, None, advice);
     match what {
-        SetupFailure::Clients { came, all } => text(
-            format!("only {came} of {all} processes joined the job before the time was up"),
-            format!("look at the processes that did not join: {LOOK_AT_OUTPUT}"),
-        ),
+        SetupFailure::Clients(missing) => describe_missing_clients(missing),
         SetupFailure::Store(address) => {
             let at = match address {
                 b"" => String::new(),
@@ -263,6 +263,34 @@ fn describe_setup_failure(what: SetupFailure<'_>, rank: Option<u32>) -> SetupTex
                 .to_owned(),
         ),
     }
+}
+
+/// The processes that came to the start of the job or of a process group, and those to look at.
+fn describe_missing_clients(missing: MissingClients) -> SetupTexts {
+    let MissingClients { came, all, .. } = missing;
+    let later = missing.group.filter(|group| *group > 1);
+    let place = later.map_or(String::new(), |group| format!("'s process group {group}"));
+    if came > all {
+        return SetupTexts::new(
+            format!("{came} processes came to the start of the job{place}, which has {all}"),
+            None,
+            "look at whether each process has a RANK of its own below WORLD_SIZE, and whether processes of an earlier \
+             run or attempt use the same store: choose another port (MASTER_PORT)",
+        );
+    }
+    let time = match missing.still {
+        true => "when the text ends",
+        false => "before the time was up",
+    };
+    let order = match later {
+        Some(_) => "; all must make the same process groups in the same order (new_group)",
+        None => "",
+    };
+    SetupTexts::new(
+        format!("only {came} of {all} processes joined the job{place} {time}"),
+        None,
+        format!("look at the processes that did not join: {LOOK_AT_OUTPUT}{order}"),
+    )
 }
 
 /// A rank that waits for another's part of a call is no culprit; the lines do not name the one that did not come.

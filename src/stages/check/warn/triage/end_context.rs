@@ -76,6 +76,20 @@ impl<'a> Triage<'a> {
             })
     }
 
+    /// True where the error that NCCL's functions returned after a line came to the program, and nothing was done after it.
+    fn has_failed_program(&self, group: &WarningGroup<'a>) -> bool {
+        let failed = |member: &ProcessWarning<'a>| {
+            let (process, result) = (member.process?, member.seen.result?);
+            let way = self.all.returned.error_way(process, result)?;
+            let is_last = way.calls == 0 && self.job_ends().is_idle_after(way.last);
+            Some(way.has_reached_program && is_last)
+        };
+        group
+            .members
+            .iter()
+            .any(|member| failed(member) == Some(true))
+    }
+
     /// A warning becomes an error if the job ended by it; and no job failed by a line after which it went on
     /// until it was done.
     pub(crate) fn adjust_severity_by_end(&self, group: &WarningGroup<'a>, finding: &mut Finding) {
@@ -106,6 +120,15 @@ impl<'a> Triage<'a> {
                 "the job went on and reported its end",
                 done,
             ),
+            (None, None)
+                if may_cause
+                    && finding.severity == Severity::Warning
+                    && self.has_failed_program(group) =>
+            {
+                finding.severity = Severity::Error;
+                finding.why += "; the program got the error, and did nothing more";
+                return;
+            }
             _ => return,
         };
         finding.severity = severity;

@@ -5,6 +5,7 @@ pub(crate) mod end_context;
 mod followers;
 mod group_findings;
 
+use super::known_warns::source_areas::find_source_area;
 use super::known_warns::{WarnMeaning, WarnRole, look_up_sourced_warn};
 use super::warn_order::WarnOrder;
 use super::warnings::{WarningLines, Warnings};
@@ -236,7 +237,7 @@ impl<'a> Triage<'a> {
         self.followers_without_cause(&alone, &causes, &mut tail, &groups, &mut out);
         for (at, cause) in causes.iter().enumerate() {
             let tail = std::mem::take(&mut tail);
-            out.push(self.cause_finding(cause, &folded[at], &tail, &causes[0]));
+            out.push(self.cause_finding(cause, &folded[at], &tail, &causes));
         }
         for (at, mut finding) in watched.into_iter().enumerate() {
             if at == 0 && !tail.is_empty() {
@@ -353,9 +354,19 @@ impl<'a> Triage<'a> {
         group: &WarningGroup<'a>,
         folded: &FollowerCounts<'a>,
         tail: &FollowerCounts<'a>,
-        first: &WarningGroup<'a>,
+        causes: &[WarningGroup<'a>],
     ) -> Finding {
+        let first = &causes[0];
         let is_first = std::ptr::eq(group.first(), first.first());
+        // An error of the same part of NCCL after an event follows from it.
+        let area =
+            |group: &WarningGroup<'a>| group.first().source_file().and_then(find_source_area);
+        let has_led = |later: &WarningGroup<'a>| {
+            later.severity() == Severity::Error
+                && area(group).is_some()
+                && area(later) == area(group)
+        };
+        let has_led = is_first && causes[1..].iter().any(has_led);
         let mut why = vec![if is_first {
             format!(
                 "it is the first cause, {}",
@@ -371,7 +382,7 @@ impl<'a> Triage<'a> {
             why.push(format!("then NCCL was shut down: {}", folded_words(tail)));
         }
         let mut finding = self.group_finding(group, why);
-        if !folded.is_empty() {
+        if !folded.is_empty() || has_led {
             finding.severity = Severity::Error;
         }
         self.adjust_severity_by_end(group, &mut finding);
