@@ -182,15 +182,6 @@ pub(super) fn read_setup_error<'a>(before: &'a [u8], _: &'a [u8]) -> Option<Endi
     report_own_words(FailureCause::Nccl, before)
 }
 
-/// A process that waits for others at the start of a process group, and may wait no longer in the next line.
-pub(super) fn read_setup_wait<'a>(before: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
-    Some(EndingLine::Failed(ProcessFailure {
-        what: FailureCause::Warned,
-        who: process_of_line(before),
-        says: b"",
-    }))
-}
-
 /// A server that cannot listen: `bind: address already in use`.
 pub(super) fn read_address_in_use<'a>(
     before: &'a [u8],

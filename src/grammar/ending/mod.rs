@@ -230,10 +230,6 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     ("# Collective test concluded", success::read_success),
     ("run_stop\"", success::read_mlperf_success),
     (
-        "Waiting in store based barrier to init",
-        exception::read_setup_wait,
-    ),
-    (
         "Traceback (most recent call last)",
         exception::read_traceback,
     ),

@@ -6,8 +6,6 @@
 //! Timed out after 601 seconds waiting for clients. 3/4 clients joined.                  2.3; `workers` before
 //! Timed out initializing process group in store based barrier on rank: 3, for key: store_based_barrier_key:1
 //!     (world_size=4, worker_count=3, timeout=0:30:00)
-//! Waiting in store based barrier to initialize process group for rank: 0, key: store_based_barrier_key:2
-//!     (world_size=8, worker_count=1, timeout=0:30:00)
 //! The client socket has timed out after 60000ms while trying to connect to (n1, 29500).
 //! The server socket has failed to listen on any local network address. port: 29500, ..., name: EADDRINUSE
 //! torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError
@@ -80,8 +78,6 @@ pub struct MissingClients {
     pub all: u32,
     /// The process group, by the number of groups that the job has made with it.
     pub group: Option<u32>,
-    /// The line is of a process that still waits.
-    pub still: bool,
 }
 
 /// What an exception's text reports of that.
@@ -166,7 +162,6 @@ fn find_missing_clients(text: &[u8]) -> Option<MissingClients> {
             came,
             all: number(rest.strip_prefix(b"/")?)?,
             group: None,
-            still: false,
         });
     }
     after(b" in store based barrier ")?;
@@ -174,7 +169,6 @@ fn find_missing_clients(text: &[u8]) -> Option<MissingClients> {
         came: number(after(b"worker_count=")?)?,
         all: number(after(b"world_size=")?)?,
         group: after(b"store_based_barrier_key:").and_then(number),
-        still: after(b"Waiting in store ").is_some(),
     })
 }
 
@@ -273,14 +267,7 @@ mod tests {
             from: 0,
             waited,
         };
-        let clients = |came, all, group, still| {
-            SetupFailure::Clients(MissingClients {
-                came,
-                all,
-                group,
-                still,
-            })
-        };
+        let clients = |came, all, group| SetupFailure::Clients(MissingClients { came, all, group });
         let port = |port, is_store| SetupFailure::Port {
             port: Some(port),
             is_store,
@@ -313,21 +300,16 @@ mod tests {
             ),
             (
                 "Timed out after 601 seconds waiting for clients. 3/4 clients joined.",
-                Some(clients(3, 4, None, false)),
+                Some(clients(3, 4, None)),
             ),
             (
                 "Timed out after 6 seconds waiting for workers. 1/2 workers joined.",
-                Some(clients(1, 2, None, false)),
+                Some(clients(1, 2, None)),
             ),
             (
                 "RuntimeError: Timed out initializing process group in store based barrier on rank: 3, for key: \
                  store_based_barrier_key:1 (world_size=4, worker_count=2, timeout=0:30:00)",
-                Some(clients(2, 4, Some(1), false)),
-            ),
-            (
-                "Waiting in store based barrier to initialize process group for rank: 0, key: store_based_barrier_key:2 \
-                 (world_size=8, worker_count=1, timeout=0:30:00)",
-                Some(clients(1, 8, Some(2), true)),
+                Some(clients(2, 4, Some(1))),
             ),
             (
                 "RuntimeError: [12] is setting up HCCL communicator and retrieving hcclUniqueId from [0] via c10d \

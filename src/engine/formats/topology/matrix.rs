@@ -3,7 +3,7 @@
 use super::limits::{MAX_DEVICES, MAX_OTHER_LINES};
 use super::{InputHead, ProbeAnswer, TopologyEnd, TopologyPath};
 use memchr::memmem;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Recognises the matrix alone, with or without its command before it: a log may begin with one, too.
 pub(super) fn probe_matrix(head: &InputHead<'_>) -> ProbeAnswer {
@@ -49,7 +49,7 @@ pub(super) fn parse_matrix(text: &str) -> Result<Vec<TopologyPath>, String> {
     let Some(columns) = lines.find_map(|line| parse_header(line.as_bytes())) else {
         return Ok(Vec::new());
     };
-    let (mut paths, mut names, mut rows) = (Vec::new(), BTreeMap::new(), 0);
+    let (mut paths, mut names, mut rows) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
     for line in lines {
         let mut words = line.split_whitespace();
         let Some(first) = words.next() else { continue };
@@ -66,7 +66,7 @@ pub(super) fn parse_matrix(text: &str) -> Result<Vec<TopologyPath>, String> {
         if ways.len() < columns.len() || !columns.iter().zip(&ways).all(is_whole) {
             return Err(format!("the row of {first} is cut or damaged"));
         }
-        rows += 1;
+        rows.insert(gpu);
         for (column, way) in columns.iter().zip(ways) {
             let to = match gpu_number(column) {
                 Some(other) if other <= gpu => continue,
@@ -78,7 +78,8 @@ pub(super) fn parse_matrix(text: &str) -> Result<Vec<TopologyPath>, String> {
         }
     }
     let gpus = columns.iter().filter_map(|name| gpu_number(name)).count();
-    if rows < gpus {
+    if rows.len() < gpus {
+        let rows = rows.len();
         return Err(format!("it has {rows} of the rows of {gpus} GPUs"));
     }
     for path in &mut paths {

@@ -20,6 +20,8 @@ pub(super) struct GroupReport<'a> {
     pub(super) waits: BTreeMap<u32, u64>,
     /// The ranks in the group that printed a line.
     spoke: BTreeSet<u32>,
+    /// Ranks that signalled a time-out: they wait as well.
+    signalled: BTreeSet<u32>,
     /// A rank in the job that printed a line, and its rank in the group is unknown: it may be any of those
     /// without a line.
     has_unknown: bool,
@@ -56,9 +58,10 @@ impl<'a> GroupReport<'a> {
         let size = size.or_else(|| last?.checked_add(1));
         match (last, size) {
             (Some(_), Some(size)) if size <= MAX_GROUP_RANKS => {
-                let spoke = &self.spoke;
+                let (spoke, signalled) = (&self.spoke, &self.signalled);
                 let silent = self.silent.entry(size);
-                let find = || (0..size).filter(|rank| !spoke.contains(rank)).collect();
+                let is_silent = |rank: &u32| !spoke.contains(rank) && !signalled.contains(rank);
+                let find = || (0..size).filter(is_silent).collect();
                 let silent = silent.or_insert_with(find);
                 // A text without the lines of most ranks is an excerpt.
                 match silent.len() <= spoke.len() {
@@ -105,9 +108,8 @@ pub(super) fn collect_group_reports(
                 },
                 Some(rank),
             ) => {
-                // A rank that signals a time-out waits as well.
-                let is_of_job = record.rank.is_none_or(|own| own == rank);
-                group.spoke.extend(signalled_by.filter(|_| is_of_job));
+                let is_of_job = record.rank == record.global;
+                group.signalled.extend(signalled_by.filter(|_| is_of_job));
                 let now = WatchdogProgress {
                     enqueued,
                     completed,

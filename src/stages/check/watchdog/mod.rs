@@ -20,7 +20,7 @@ use crate::grammar::message::hccl::parse_hccl_reports;
 use crate::grammar::message::horovod::parse_stalled_tensors;
 use crate::stages::check::finding::Evidence;
 use crate::stages::check::limits::MAX_LINE_TEXT_BYTES;
-use crate::stages::check::wording::{rank_ranges, verb_form};
+use crate::stages::check::wording::{quote_text, rank_ranges, verb_form};
 use crate::stages::net::net_stage::FirstReportLine;
 use differing_calls::ComparedCalls;
 use hccl::HcclError;
@@ -120,6 +120,12 @@ pub(crate) enum WatchdogMessage {
 pub(super) fn describe_ranks(ranks: &BTreeSet<u32>) -> String {
     let rank = verb_form(ranks.len(), "rank", "ranks");
     format!("{rank} {}", rank_ranges(ranks))
+}
+
+/// ` of process group 1`, or nothing.
+fn describe_of_group(group: Option<&[u8]>) -> String {
+    let named = group.map(|group| format!(" of process group {}", quote_text(group)));
+    named.unwrap_or_default()
 }
 
 /// ` on rank 1`, ` on ranks 0-2`, or nothing.

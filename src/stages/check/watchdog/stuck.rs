@@ -2,7 +2,9 @@
 //! before their call.
 
 use super::limits::MAX_STALLED_RANKS;
-use super::{WatchdogMessage, WatchdogRecord, describe_on_ranks, describe_ranks};
+use super::{
+    WatchdogMessage, WatchdogRecord, describe_of_group, describe_on_ranks, describe_ranks,
+};
 use crate::stages::check::finding::{About, Confidence, Finding, Kind};
 use std::collections::BTreeSet;
 
@@ -134,20 +136,26 @@ pub(super) fn find_signals(records: &[WatchdogRecord], are_alone: bool) -> Optio
         .collect();
     let by: BTreeSet<u32> = all.iter().map(|(_, by, _)| *by).collect();
     let &(first, ..) = all.first()?;
-    let waits = all
-        .iter()
-        .filter_map(|(record, _, call)| Some(((*call)?, record.known_rank()?)));
-    let waits: BTreeSet<(i64, u32)> = waits.collect();
+    // Each group has numbers of its own.
+    let waits = all.iter().filter_map(|(record, _, call)| {
+        Some(((record.group.as_deref(), (*call)?), record.known_rank()?))
+    });
+    let waits: BTreeSet<_> = waits.collect();
     let at = match waits.first() {
-        Some(&(call, _)) => {
-            let ranks = waits.iter().filter(|(of, _)| *of == call).map(|(_, rank)| *rank);
-            format!(", and {} waited for call {call}", describe_ranks(&ranks.collect()))
+        Some(&((group, call), _)) => {
+            let those = waits.iter().filter(|(of, _)| *of == (group, call));
+            let ranks = those.map(|(_, rank)| *rank).collect();
+            let group = describe_of_group(group);
+            format!(
+                ", and {} waited for call {call}{group}",
+                describe_ranks(&ranks)
+            )
         }
-        None => "; no rank waited for a call of the process group that the lines name, so the call is of another".to_owned(),
+        None => "; the ranks of these lines had completed all calls of their group".to_owned(),
     };
     Some(Finding {
         about: About::default(),
-        why: "the watchdogs of the other ranks report its signal".to_owned(),
+        why: "lines of PyTorch's watchdog report the signal".to_owned(),
         advice: format!(
             "look in the output of {} for the line that names the call (Watchdog caught collective operation timeout); \
              compare the dumps of the flight recorder",

@@ -6,7 +6,7 @@ use super::limits::MAX_RANKS_DESCRIBED;
 use super::odd_ranks::{
     AbsentRank, OddGroupRanks, ranks_ahead, ranks_behind, ranks_with_fewest_calls,
 };
-use super::{TimedOutCall, WatchdogMessage, WatchdogRecord, describe_on_ranks};
+use super::{TimedOutCall, WatchdogMessage, WatchdogRecord, describe_of_group, describe_on_ranks};
 use super::{differing_calls, hccl, stuck};
 use crate::grammar::ending::find_relayed_error;
 use crate::stages::check::finding::{About, Confidence, Evidence, Finding, Kind, Reason};
@@ -243,10 +243,7 @@ const FIRST_CALL_ADVICE: &str = "it is the first call of its group, so these ran
 
 /// The call, and how long ranks waited for it.
 fn describe_wait(waited: &TimedOutWait<'_>) -> String {
-    let group = match waited.group {
-        Some(group) => format!(" of process group {}", quote_text(group)),
-        None => String::new(),
-    };
+    let group = describe_of_group(waited.group);
     let call = match waited.seq {
         Some(seq) => format!("call {seq}"),
         None => "a call".to_owned(),

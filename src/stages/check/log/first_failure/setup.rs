@@ -167,11 +167,8 @@ impl FailureEvidence<'_> {
 /// The finding on a warning about the store or a port, where nothing else is left of a failure.
 pub(super) fn warned_finding(failures: &[ReportedFailure]) -> Option<Finding> {
     let warned = failures.iter().filter(|f| f.what == FailureCause::Warned);
-    let warned = warned.filter_map(|f| Some((f, find_setup_failure(&f.says)?)));
-    let warned: Vec<_> = warned.collect();
-    // Processes that wait write how many have come again and again.
-    let waits = |(_, what): &&(_, _)| matches!(what, SetupFailure::Clients(_));
-    let &(failure, what) = warned.iter().rfind(waits).or(warned.first())?;
+    let mut warned = warned.filter_map(|f| Some((f, find_setup_failure(&f.says)?)));
+    let (failure, what) = warned.next()?;
     let texts = describe_setup_failure(what, failure.rank);
     Some(Finding {
         about: About::of_rank(texts.rank),
@@ -272,22 +269,18 @@ fn describe_missing_clients(missing: MissingClients) -> SetupTexts {
     let place = later.map_or(String::new(), |group| format!("'s process group {group}"));
     if came > all {
         return SetupTexts::new(
-            format!("{came} processes came to the start of the job{place}, which has {all}"),
+            format!("processes joined the job{place} {came} times, and it has {all} of them"),
             None,
             "look at whether each process has a RANK of its own below WORLD_SIZE, and whether processes of an earlier \
              run or attempt use the same store: choose another port (MASTER_PORT)",
         );
     }
-    let time = match missing.still {
-        true => "when the text ends",
-        false => "before the time was up",
-    };
     let order = match later {
         Some(_) => "; all must make the same process groups in the same order (new_group)",
         None => "",
     };
     SetupTexts::new(
-        format!("only {came} of {all} processes joined the job{place} {time}"),
+        format!("only {came} of {all} processes joined the job{place} before the time was up"),
         None,
         format!("look at the processes that did not join: {LOOK_AT_OUTPUT}{order}"),
     )
