@@ -227,17 +227,19 @@ pub(super) fn read_xla_fatal<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<E
     is_own.then(|| read_crash(before, behind)).flatten()
 }
 
-/// A condition that does not hold, in a fatal line of glog or Abseil: `F1127 20:56:54.1  81 x.cc:81] Check failed: a == b`.
+/// A condition that does not hold, in a fatal line of glog or Abseil: `F1127 20:56:54.1  81 x.cc:81] Check failed: a == b`;
+/// of NCCL's result in Caffe and others: `Check failed: result == ncclSuccess (2 vs. 0) unhandled system error`.
 pub(super) fn read_failed_check<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
     let mut words = before.split(|b| b" \t[:>|".contains(b));
     let is_level = |word: &[u8]| {
         word.strip_prefix(b"F")
             .is_some_and(|date| date.iter().all(u8::is_ascii_digit))
     };
-    words
-        .any(is_level)
-        .then(|| read_crash(before, behind))
-        .flatten()
+    let read = || match memmem::find(behind, b"ncclSuccess") {
+        Some(_) => report_failure_by_prefix(FailureCause::Nccl, before),
+        None => read_crash(before, behind),
+    };
+    words.any(is_level).then(read).flatten()
 }
 
 /// The longest list of ranks that is looked at, in bytes.

@@ -192,6 +192,33 @@ pub(super) fn read_died_worker<'a>(before: &'a [u8], behind: &'a [u8]) -> Option
     report_process_failure(cause_of_exit_code(dec_i32(behind).ok()?.1)?, who)
 }
 
+/// SGLang: `Child process unexpectedly failed with an exit code 11. pid=81`, later `with exitcode=11. pid=81`: the status
+/// that `waitpid` gives, not an exit code (`sigchld_handler` of `engine.py`).
+pub(super) fn read_sglang_child<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    let status = behind
+        .strip_prefix(b"an exit code ")
+        .or_else(|| behind.strip_prefix(b"exitcode="))?;
+    let (rest, status) = dec_i32(status).ok()?;
+    let what = match status & 0x7f {
+        0 => cause_of_exit_code(status >> 8)?,
+        signal => FailureCause::Signal(signal),
+    };
+    let who = ProcessOfLine {
+        pid: Some(dec_u64(rest.strip_prefix(b". pid=")?).ok()?.1),
+        ..ProcessOfLine::default()
+    };
+    report_process_failure(what, who)
+}
+
+/// kubectl: `command terminated with exit code 137`, of the process that it began in a container.
+pub(super) fn read_remote_command<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    let (rest, code) = dec_i32(behind).ok()?;
+    rest.trim_ascii()
+        .is_empty()
+        .then(|| report_process_failure(cause_of_exit_code(code)?, ProcessOfLine::default()))
+        .flatten()
+}
+
 /// vLLM's engine: `Worker proc VllmWorker-1 died unexpectedly, shutting down executor.`, `RayWorkerProc rank=[3] died ...`.
 pub(super) fn read_vllm_worker<'a>(before: &'a [u8], _: &'a [u8]) -> Option<EndingLine<'a>> {
     let name = before.trim_ascii_end().strip_suffix(b"]").unwrap_or(before);

@@ -55,7 +55,9 @@ mod torchrun;
 
 use aho_corasick::AhoCorasick;
 pub use process_label::process_of_line;
-pub use relayed_error::{LastWarn, RelayedError, find_relayed_error, read_last_warn_line};
+pub use relayed_error::{
+    LastWarn, RelayedError, find_relayed_error, has_nccl_error, read_last_warn_line,
+};
 pub use reports::find_crash_report;
 use reports::{ReportKind, report_words};
 use serde::{Deserialize, Serialize};
@@ -91,6 +93,17 @@ pub enum EndingLine<'a> {
     Part(LauncherReport<'a>),
     /// Part of an exception's text: NCCL's last WARN follows, on this line or on the next.
     LastWarn,
+}
+
+impl EndingLine<'_> {
+    /// True where [`find_relayed_error`] may find an error in the line that NCCL, or the process's own state, gave a program.
+    pub fn may_relay_nccl_error(&self) -> bool {
+        match self {
+            EndingLine::Failed(failure) => failure.what.is_of_surroundings(),
+            EndingLine::Reason(reason) => has_nccl_error(reason),
+            _ => false,
+        }
+    }
 }
 
 /// A failure of a process.
@@ -289,8 +302,11 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
         launcher::read_paddle_abort,
     ),
     ("rank      : ", torchrun::read_torchrun_rank),
+    ("rank : ", torchrun::read_torchrun_rank),
     ("host      : ", torchrun::read_torchrun_host),
+    ("host : ", torchrun::read_squeezed_host),
     ("time      : ", torchrun::read_torchrun_time),
+    ("time : ", torchrun::read_torchrun_time),
     ("error_file: ", torchrun::read_error_file),
     ("====================", torchrun::read_report_end),
     (
@@ -322,6 +338,14 @@ const ENDING_ANCHORS: &[(&str, EndingReader)] = &[
     (": not found", launcher::read_missing_program),
     (": command not found", launcher::read_missing_program),
     (" died, exit code: ", launcher::read_died_worker),
+    (
+        "Child process unexpectedly failed with ",
+        launcher::read_sglang_child,
+    ),
+    (
+        "ommand terminated with exit code ",
+        launcher::read_remote_command,
+    ),
     (
         " died unexpectedly, shutting down executor",
         launcher::read_vllm_worker,

@@ -28,6 +28,7 @@ use super::reports::{ReportKind, find_report};
 use crate::message::warn::find_cuda_return;
 use crate::token::dec_u32;
 use memchr::memmem;
+use std::ops::Range;
 
 /// An error of NCCL's, as a line of a program relays it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +63,7 @@ pub enum LastWarn<'a> {
 }
 
 /// The words and names of NCCL's results, each with its number. A name may be in front of words.
-const RESULT_WORDS: [(&[u8], i32); 20] = [
+const RESULT_WORDS: [(&[u8], i32); 19] = [
     (b"unhandled cuda error", 1),
     (b"unhandled CUDA error", 1),
     (b"unhandled system error", 2),
@@ -82,21 +83,24 @@ const RESULT_WORDS: [(&[u8], i32); 20] = [
     (b"NCCL_ERROR_INVALID_ARGUMENT", 4),
     (b"NCCL_ERROR_INVALID_USAGE", 5),
     (b"NCCL_ERROR_REMOTE_ERROR", 6),
-    (NO_LIBRARY, 2),
 ];
-
-/// What XLA prints where it cannot load NCCL: its `nccl_stub.cc` gives result 2 then.
-const NO_LIBRARY: &[u8] = b"Unable to load NCCL library";
 
 /// The words in front of NCCL's last WARN in PyTorch's exception.
 pub(super) const LAST_ERROR: &str = "Last error:";
 
+/// True for a line that relays an error as PyTorch does: `NCCL error in: ../NCCLUtils.hpp:275, unhandled system error`.
+pub fn has_nccl_error(line: &[u8]) -> bool {
+    memmem::find(line, b"NCCL error").is_some()
+}
+
 /// Reads the error of NCCL's in a line that reports one ([`super::FailureCause::Nccl`]), or that has
 /// `Last error:`; `None` if the line names neither a result nor a WARN.
 pub fn find_relayed_error(line: &[u8]) -> Option<RelayedError<'_>> {
+    // The reason of an error of the program's own may have such words, too.
+    let own = find_own_error(line).map_or(line.len(), |own| own.start);
     let first = RESULT_WORDS
         .iter()
-        .filter_map(|&(words, result)| Some((memmem::find(line, words)?, result)))
+        .filter_map(|&(words, result)| Some((memmem::find(&line[..own], words)?, result)))
         .min();
     let result = first.map(|(_, result)| result);
     let last_warn = match find_last_warn(line) {
@@ -105,7 +109,9 @@ pub fn find_relayed_error(line: &[u8]) -> Option<RelayedError<'_>> {
         last_warn => last_warn,
     };
     let last_warn = match (result, last_warn) {
-        (None, LastWarn::Missing) => find_own_error(line).map_or(LastWarn::Missing, LastWarn::Own),
+        (None, LastWarn::Missing) => {
+            find_own_error(line).map_or(LastWarn::Missing, |own| LastWarn::Own(&line[own]))
+        }
         (_, last_warn) => last_warn,
     };
     (result.is_some() || last_warn != LastWarn::Missing)
@@ -130,9 +136,6 @@ fn find_last_warn(line: &[u8]) -> LastWarn<'_> {
             Some(text) => LastWarn::Text(text),
         };
     }
-    if behind(NO_LIBRARY).is_some() {
-        return LastWarn::Text(NO_LIBRARY);
-    }
     // The other half of nccl-tests' text is empty where NCCL printed no WARN.
     let tested = behind(b"Test NCCL failure ").and_then(|rest| {
         let at = memmem::find(rest, b" / ")?;
@@ -145,17 +148,20 @@ fn find_last_warn(line: &[u8]) -> LastWarn<'_> {
     }
 }
 
-/// Returns the error that the program itself got, or the state that explains its end, from its first word on.
-fn find_own_error(line: &[u8]) -> Option<&[u8]> {
+/// Returns where a line has the error that the program itself got, or the state that explains its end.
+fn find_own_error(line: &[u8]) -> Option<Range<usize>> {
     let words = [
         &b"undefined symbol: nccl"[..],
+        // XLA's `nccl_stub.cc`, in place of a result of NCCL's.
+        b"Unable to load NCCL library",
         b"Failed to modify QP",
         b"failed to modify QP",
     ];
     let at = words.iter().find_map(|words| memmem::find(line, words));
-    let own = at.map(|at| line[at..].trim_ascii_end());
-    own.or_else(|| find_cuda_failure(line))
-        .or_else(|| find_report(line, ReportKind::Own))
+    let end = line.trim_ascii_end().len();
+    let reported = || find_report(line, ReportKind::Own).map(|own| end - own.len());
+    let at = at.or_else(|| find_cuda_failure(line)).or_else(reported)?;
+    Some(at..end.max(at))
 }
 
 /// Words of a program's own check of CUDA's results.
@@ -166,15 +172,15 @@ pub(super) const CUDA_CHECKS: [&str; 4] = [
     "Cuda error ",
 ];
 
-/// Returns the error of CUDA's that a program's check reports in a line, from the word `CUDA` on.
-fn find_cuda_failure(line: &[u8]) -> Option<&[u8]> {
+/// Returns where a line has the error of CUDA's that a program's check reports, which begins with the word `CUDA`.
+fn find_cuda_failure(line: &[u8]) -> Option<usize> {
     let words = CUDA_CHECKS.map(str::as_bytes);
     let mut found = words
         .iter()
         .filter_map(|words| Some((memmem::find(line, words)?, words.len())));
     let checked = found.find_map(|(at, len)| is_cuda_failure(&line[at + len..]).then_some(at));
     let returned = || find_cuda_return(line).map(|words| words.start);
-    Some(line[checked.or_else(returned)?..].trim_ascii_end())
+    checked.or_else(returned)
 }
 
 /// True for `common.cu:1030 'system not yet initialized'`, of nccl-tests, `217 at common.cu:1030: peer access`, of
@@ -239,7 +245,7 @@ mod tests {
     #[test]
     fn result_and_last_warn_are_read() {
         type Relayed = Option<(Option<i32>, Option<&'static str>)>;
-        let told: [(&str, Relayed); 24] = [
+        let told: [(&str, Relayed); 25] = [
             (
                 "ImportError: x/libtorch_cuda.so: undefined symbol: ncclDevCommCreate",
                 Some((None, Some("undefined symbol: ncclDevCommCreate"))),
@@ -268,6 +274,13 @@ mod tests {
                 )),
             ),
             (
+                "Failed: Cuda error /x/csrc/custom_all_reduce.cuh:164 'invalid argument'",
+                Some((
+                    None,
+                    Some("Cuda error /x/csrc/custom_all_reduce.cuh:164 'invalid argument'"),
+                )),
+            ),
+            (
                 "CUDA error 2 at ggml-cuda.cu:6292: out of memory",
                 Some((
                     None,
@@ -291,7 +304,7 @@ mod tests {
             ("cuInit returned 0, the loop returned 35 items", None),
             (
                 "x.cc:133: NCCL operation ncclGetUniqueId(&id) failed: Unable to load NCCL library. Multi-GPU",
-                Some((Some(2), Some("Unable to load NCCL library"))),
+                Some((None, Some("Unable to load NCCL library. Multi-GPU"))),
             ),
             (
                 "DistBackendError: NCCL error in: x.hpp:275, invalid usage (run with NCCL_DEBUG=WARN for details), NCCL version 2.20.5",

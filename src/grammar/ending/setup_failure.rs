@@ -122,7 +122,11 @@ pub fn find_setup_failure(text: &[u8]) -> Option<SetupFailure<'_>> {
             Some(SetupFailure::Nodes)
         } else if has(&[b"Error: connect() timed out."]) {
             Some(SetupFailure::Store(b""))
-        } else if has(&[b"Error: Socket Timeout", b"Error: wait timeout after "]) {
+        } else if has(&[
+            b"Error: Socket Timeout",
+            b"Error: wait timeout after ",
+            b"] waitForInput: ",
+        ]) {
             Some(SetupFailure::Value)
         } else if has(&[
             b"] Read timeout [",

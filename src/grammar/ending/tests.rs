@@ -509,6 +509,15 @@ fn shells_and_services_report_crashes() {
             signal(9, Some(81)),
         ),
         (
+            "[2025-11-27 20:56:54] Child process unexpectedly failed with an exit code 139. pid=81",
+            signal(11, Some(81)),
+        ),
+        (
+            "Child process unexpectedly failed with exitcode=256. pid=81",
+            Some((FailureCause::Exit(1), Some(81))),
+        ),
+        ("command terminated with exit code 137", signal(9, None)),
+        (
             "2026-11-27 20:56:54.1: F external/xla/xla/x.cc:81] Check failed: a == b",
             Some((FailureCause::Crash, None)),
         ),

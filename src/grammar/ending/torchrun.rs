@@ -34,6 +34,15 @@ pub(super) fn read_torchrun_host<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<En
     Some(EndingLine::Part(LauncherReport::Host(behind.trim_ascii())))
 }
 
+/// The same without its blanks, which other programs print, too.
+pub(super) fn read_squeezed_host<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
+    before
+        .trim_ascii()
+        .is_empty()
+        .then(|| read_torchrun_host(before, behind))
+        .flatten()
+}
+
 /// `time      : 2023-06-03_22:45:52`
 pub(super) fn read_torchrun_time<'a>(_: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
     let time = behind.trim_ascii();
@@ -92,12 +101,15 @@ fn report_end_of_launcher(signal: &[u8]) -> Option<EndingLine<'static>> {
     report_process_failure(what, ProcessOfLine::default())
 }
 
-/// A row of torchrun's report with all its fields on one line: `[2]: time : .. host : n1 rank : 2 (local_rank: 2)
+/// A row of torchrun's report without its blanks, or with all its fields on one line: `[2]: time : .. host : n1 rank : 2 (local_rank: 2)
 /// exitcode : -6 (pid: 77)`.
 pub(super) fn read_torchrun_row<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<EndingLine<'a>> {
     let EndingLine::Failed(failure) = read_torchrun(before, behind)? else {
         return None;
     };
+    if before.trim_ascii().is_empty() {
+        return Some(EndingLine::Failed(failure));
+    }
     let after = |word: &[u8]| memmem::rfind(before, word).map(|at| &before[at + word.len()..]);
     let (_, rank) = dec_u32(after(b" rank : ")?).ok()?;
     let host = after(b" host : ").and_then(|text| text.split(|&b| b == b' ').next());

@@ -80,11 +80,17 @@ impl<'a> WarnMessage<'a> {
     }
 }
 
-/// The first word of `text` that ends in a port.
+/// The first word of `text` that ends in a port; in `10.0.0.1<39187><-10.0.0.2<46723>`, of GPUDirect-TCPX, the second
+/// address.
 fn find_peer(text: &[u8]) -> Option<&[u8]> {
     memchr::memchr_iter(b'<', text).find_map(|open| {
         let (rest, _) = dec_u32(&text[open + 1..]).ok()?;
-        rest.starts_with(b">").then_some(())?;
+        let rest = rest.strip_prefix(b">")?;
+        let remote = [&b"<->"[..], b"<-", b"->"];
+        if let Some(remote) = remote.iter().find_map(|arrow| rest.strip_prefix(*arrow)) {
+            let end = memchr::memchr(b'<', remote).filter(|&end| end > 0)?;
+            return Some(&remote[..end]);
+        }
         let start = memchr::memrchr(b' ', &text[..open]).map_or(0, |i| i + 1);
         (start < open).then(|| &text[start..open])
     })
@@ -290,6 +296,10 @@ mod tests {
             (
                 "Got completion from peer fe80::1%ib0<5> with",
                 Some("fe80::1%ib0"),
+            ),
+            (
+                "nic 0, enp12s0, 10.0.0.1<39187><-10.0.0.2<46723> rx rx ctrl timeout",
+                Some("10.0.0.2"),
             ),
             ("peer 10.0.0.1<51", None),
             ("a < b, <5>", None),

@@ -10,7 +10,7 @@ fn findings(log: &str) -> (Vec<String>, Option<i32>) {
 }
 
 /// What each program prints, and the finding.
-const TOLD: [(&str, &str); 30] = [
+const TOLD: [(&str, &str); 35] = [
     // A communicator that was aborted has -1 ranks, one that is not yet made has none.
     (
         "h:1:2 [0] misc/argcheck.cc:39 NCCL WARN AllReduce : invalid root 0 (root should be in the 0..-1 range)\n\
@@ -31,6 +31,33 @@ const TOLD: [(&str, &str); 30] = [
         "h:1:2 [0] graph/xml.cc:332 NCCL WARN Could not find real path of /sys/class/pci_bus/0000:0d/../../0000:0d:00.0\n\
          h:1:2 [0] NCCL INFO graph/xml.cc:648 -> 2\nh:1:2 [0] NCCL INFO init.cc:840 -> 2\n",
         "error warn_gpu_place ",
+    ),
+    // The program's own line reports that it got the error.
+    (
+        "h: Test NCCL failure common.cu:777 'unhandled system error'\n\
+         h:1:2 [0] graph/xml.cc:332 NCCL WARN Could not find real path of /sys/class/pci_bus/0000:0d/../../0000:0d:00.0\n\
+         h:1:2 [0] NCCL INFO graph/topo.cc:523 -> 2\n",
+        "error warn_gpu_place ",
+    ),
+    (
+        "F0927 11:10:10.012345  1234 x.cpp:100] Check failed: result == ncclSuccess (2 vs. 0) unhandled system error\n",
+        "error nccl_error ",
+    ),
+    (
+        "terminate called after throwing an instance of 'std::runtime_error'\n  what():  NCCL error in: x.cpp:1331, invalid \
+         usage, NCCL version 2.14.3\n",
+        "error nccl_error ",
+    ),
+    // The others lose the process that NCCL gave the error.
+    (
+        "terminate called after throwing an instance of 'std::runtime_error'\n  what():  NCCL error in: x.cpp:1331, invalid \
+         usage, NCCL version 2.14.3\nRuntimeError: [2] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via \
+         c10d key-value store by key '0', but store->get('0') got error: Broken pipe\n",
+        "error nccl_error ",
+    ),
+    (
+        "h:1:2 [0] graph/xml.h:82 NCCL WARN Attribute ngpus of node algo not found\n",
+        "error warn_algorithm_file ",
     ),
     (
         "h:1:2 [0] misc/shmutils.cc:93 NCCL WARN Call to open failed: No such file or directory\n\
@@ -298,6 +325,23 @@ fn a_crash_names_its_place_and_its_process() {
         ),
         ["error rank_crashed rank 0 (process 6421) crashed with signal 11 (SIGSEGV)"]
     );
+    // A web page squeezes the blanks of the fields.
+    assert_eq!(
+        says(
+            "Root Cause (first observed failure):\n[0]:\ntime : 2026-11-16_10:04:53\nhost : n1\nrank : 3 (local_rank: 3)\n\
+             exitcode : 1 (pid: 31)\nerror_file: <N/A>\n"
+        ),
+        ["error rank_exited rank 3 (n1:31) ended with exit code 1"]
+    );
+    // The reason of a program's own error has words of NCCL's results, too.
+    assert_eq!(
+        says(
+            "VLLM: Failed: /w/csrc/custom_all_reduce.cuh:368 'invalid argument'\nVLLM: Failed: Cuda error \
+             /w/csrc/custom_all_reduce.cuh:164 'invalid argument'\n"
+        )[0],
+        "error warn_custom_all_reduce the program's own all-reduce (of vLLM or SGLang, over CUDA IPC) failed, which does not use \
+         NCCL: an error, as the program reports it"
+    );
     // A report of a crash behind a long progress bar is whole.
     let bar = " 41%|".to_owned() + &"#".repeat(400) + "| 366/903 [5:15:39<6:53:09, 46.16s/it]";
     assert_eq!(
@@ -481,6 +525,14 @@ fn what_waits_is_named_by_what_its_lines_have() {
             signal(0, " rank 3", 30) + &timeout(1) + &timeout(4),
             "PyTorch's wait for call 31 of process group ID 0 PG GUID 0(default_pg) timed out after 600000 ms: ALLREDUCE of 1 \
              element on ranks 1, 4, and rank 2 printed no such line, at 05:20:03",
+        ),
+        // A watchdog that does not work names no call.
+        (
+            timeout(1)
+                + "[rank2]:[E901 05:28:03.1 ProcessGroupNCCL.cpp:1400] [PG ID 0 PG GUID 0(default_pg) Rank 2] \
+                   ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress\n",
+            "PyTorch's wait for call 31 of process group ID 0 PG GUID 0(default_pg) timed out after 600000 ms: ALLREDUCE of 1 \
+             element on rank 1, and rank 0 printed no such line, at 05:20:03 (the first of 2 errors)",
         ),
         // Most are silent: the text is an excerpt.
         (

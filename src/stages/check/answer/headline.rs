@@ -7,7 +7,6 @@ use crate::source::{InputName, unpack_command};
 use crate::stages::check::CheckSummary;
 use crate::stages::check::finding::{Finding, JobStage, Kind, Reason, Severity};
 use crate::stages::check::limits::MAX_STAMP_PREFIX_BYTES;
-use std::path::Path;
 
 /// The answer of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -188,10 +187,9 @@ impl CheckSummary {
         if name.is_empty() || name.starts_with('-') || name == InputName::stdin().name() {
             return None;
         }
-        let file = shell_word(name);
-        Some(match unpack_command(Path::new(name)) {
-            Some(unpack) => format!("{unpack} {file} | less +{line}"),
-            None => format!("less +{line} {file}"),
+        Some(match unpack_command(name) {
+            Some(unpack) => format!("{unpack} | less +{line}"),
+            None => format!("less +{line} {}", shell_word(name)),
         })
     }
 }

@@ -148,7 +148,7 @@ impl JobEnds {
             }
             Some(end) => {
                 self.note_ending(end, at, line);
-                matches!(end, EndingLine::Failed(failure) if failure.what.is_of_surroundings())
+                end.may_relay_nccl_error()
             }
         }
     }

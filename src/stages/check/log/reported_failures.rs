@@ -5,7 +5,7 @@ use super::job_end_lines::{
     name_by_pid, shown_failure, unstated_failure,
 };
 use super::limits::MAX_LIST_END_LINES;
-use crate::grammar::ending::FailureCause;
+use crate::grammar::ending::{FailureCause, has_nccl_error};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns the ends that lines report, in line order: exceptions with their traceback, and what launchers, the
@@ -78,6 +78,10 @@ impl<'a> FailureReader<'a> {
                 let last = self.all.last_mut().filter(|last| last.is_crash());
                 if let Some(crash) = last.filter(|last| last.line.at.line + 1 == line.at.line) {
                     crash.reason.get_or_insert_with(|| text.clone());
+                    // The process did not crash: nothing took the error that NCCL gave it.
+                    if has_nccl_error(text) {
+                        crash.what = FailureCause::Nccl;
+                    }
                 }
             }
             FailureLineText::ListEntry => {

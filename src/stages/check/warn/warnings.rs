@@ -7,6 +7,7 @@
 use super::normalise::normalise_text;
 use super::returned_errors::ReturnedErrors;
 pub(crate) use super::warning_lines::WarningLines;
+use crate::grammar::ending::has_nccl_error;
 use crate::grammar::message::NcclMessage;
 use crate::grammar::message::c10d::{self, C10dMessage};
 use crate::grammar::message::error_trace::ErrorReturn;
@@ -20,7 +21,6 @@ use crate::stages::check::log::job_ends::{JobEnds, has_version_suffix};
 use crate::stages::check::warn::limits::{MAX_ADDRESSES_KEPT, MAX_PROCESS_BODY_PAIRS};
 use crate::stages::check::watchdog::{Watchdog, WatchdogRecord};
 use crate::stages::net::net_stage::FirstReportLine;
-use memchr::memmem;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -140,7 +140,7 @@ impl WarnPartial {
             Some(what) => {
                 self.watchdog.take_line(line, what, at);
                 self.ends.note_rank_line(line, at);
-                memmem::find(line, b"NCCL error").is_some()
+                has_nccl_error(line)
             }
             None => self.ends.take_foreign_line(line, number),
         };

@@ -8,17 +8,30 @@ use super::{
 use crate::stages::check::finding::{About, Confidence, Finding, Kind};
 use std::collections::BTreeSet;
 
-/// Makes the finding, unless other lines of the watchdog report more: after a time-out, PyTorch also waits in vain
+/// Makes the finding on ranks with watchdogs that report no more than that: after a time-out, PyTorch also waits in vain
 /// for the end of NCCL's own calls.
 pub(super) fn find_stuck_watchdogs(records: &[WatchdogRecord]) -> Option<Finding> {
     let seconds = |record: &WatchdogRecord| match record.what {
         WatchdogMessage::Stuck(seconds) => Some(seconds),
         _ => None,
     };
+    let reports_more = |record: &&WatchdogRecord| {
+        !matches!(
+            record.what,
+            WatchdogMessage::Stuck(_) | WatchdogMessage::GaveUp
+        )
+    };
+    let more = records.iter().filter(reports_more);
+    let more: BTreeSet<Option<u32>> = more.map(WatchdogRecord::known_rank).collect();
+    let is_all = |record: &WatchdogRecord| match record.known_rank() {
+        Some(rank) => !more.contains(&Some(rank)) && !more.contains(&None),
+        None => more.is_empty(),
+    };
     let all: Vec<(&WatchdogRecord, Option<u64>)> = records
         .iter()
-        .map(|record| Some((record, seconds(record)?)))
-        .collect::<Option<_>>()?;
+        .filter_map(|record| Some((record, seconds(record)?)))
+        .filter(|(record, _)| is_all(record))
+        .collect();
     let &(first, _) = all.first()?;
     let ranks: BTreeSet<u32> = all
         .iter()
@@ -29,7 +42,7 @@ pub(super) fn find_stuck_watchdogs(records: &[WatchdogRecord]) -> Option<Finding
     let time = time.map_or(String::new(), |time| format!(" for {time} s"));
     Some(Finding {
         about: About::of_rank(ranks.first().copied().filter(|_| ranks.len() == 1)),
-        why: "the lines report it, and none names a call that timed out".to_owned(),
+        why: "the lines report it, and none of these processes names a call that timed out".to_owned(),
         advice: "take the stacks of these processes while they hang (py-spy dump --native, gdb): a call of CUDA or \
                  NCCL does not return, or a thread in one holds Python's lock; compare the \
                  ranks' calls"
@@ -37,7 +50,7 @@ pub(super) fn find_stuck_watchdogs(records: &[WatchdogRecord]) -> Option<Finding
         evidence: vec![first.to_evidence()],
         ..Finding::of_kind(
             Kind::WatchdogTimeout,
-            Confidence::High,
+            if more.is_empty() { Confidence::High } else { Confidence::Medium },
             format!("PyTorch's watchdog made no progress{time}{on}: a call of CUDA or NCCL hangs"),
         )
     })

@@ -61,7 +61,7 @@ texts! {
         do "nccl-proxy --incomplete lists them, and how far each came"
     }
     RankException | RankKilled | RankCrashed | RankExited | HostOutOfMemory {
-        why "the line reports it, and no failure comes before it"
+        why "the line reports it, and no process ended before it"
     }
     GpuFailed {
         why "the kernel's line reports it"

@@ -328,8 +328,7 @@ impl<'a> FailureEvidence<'a> {
         let is_closer = f.rank.is_some_and(|rank| alarms.closers.contains(&rank));
         let taken = !is_closer
             && alarm.is_some_and(|alarm| {
-                alarm < f.line.at
-                    || f.what == FailureCause::Crash && is_in_its_text(f.line.at, alarm)
+                alarm < f.line.at || f.is_crash() && is_in_its_text(f.line.at, alarm)
             });
         let memory = || memmem::find(&f.says, b"OutOfMemory").is_some();
         // A process that reports a lost peer outlived it, so its own end is a consequence.

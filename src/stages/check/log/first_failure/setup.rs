@@ -2,7 +2,10 @@
 //! did not reach it.
 
 use super::FailureEvidence;
-use crate::grammar::ending::{FailureCause, MissingClients, SetupFailure, find_setup_failure};
+use crate::grammar::ending::{
+    FailureCause, MissingClients, SetupFailure, find_relayed_error, find_setup_failure,
+    has_nccl_error,
+};
 use crate::grammar::token::dec_u32;
 use crate::stages::check::finding::{About, Confidence, Finding, Kind, Reason, Severity};
 use crate::stages::check::log::job_end_lines::ReportedFailure;
@@ -92,7 +95,12 @@ pub(super) fn ranks_that_closed(failures: &[ReportedFailure]) -> BTreeSet<u32> {
 impl FailureEvidence<'_> {
     /// The finding on the processes among `failures` that could not set up a process group.
     pub(super) fn find_setup_failure(&self, failures: &[ReportedFailure]) -> Option<Finding> {
-        let all = setup_failures(failures).filter(|(f, what)| self.is_setup_cause(f, *what));
+        // A program that NCCL gave an error ends, so the others lose their connections to it.
+        let is_lost =
+            |what| is_consequence(what) || matches!(what, SetupFailure::Id { waited: false, .. });
+        let is_explained = failures.iter().any(has_own_nccl_error);
+        let all = setup_failures(failures)
+            .filter(|&(f, what)| self.is_setup_cause(f, what) && !(is_explained && is_lost(what)));
         let all: Vec<_> = all.collect();
         // A lost connection follows from what others report.
         let telling = all.iter().find(|(_, what)| !is_consequence(*what));
@@ -185,6 +193,15 @@ fn is_consequence(what: SetupFailure<'_>) -> bool {
         what,
         SetupFailure::StoreLost | SetupFailure::Value | SetupFailure::PeerLost { .. }
     )
+}
+
+/// True for a process that ended with an error of NCCL's that is not about another process.
+fn has_own_nccl_error(failure: &ReportedFailure) -> bool {
+    let reason = failure.reason.as_deref().unwrap_or_default();
+    let is_nccl = |text: &&[u8]| failure.what == FailureCause::Nccl || has_nccl_error(text);
+    let told = [&failure.says[..], reason].into_iter().filter(is_nccl);
+    told.filter_map(find_relayed_error)
+        .any(|error| error.result.is_some() && !error.is_remote_error())
 }
 
 /// Describes what a process, of this rank where its line names it, did not get.

@@ -82,7 +82,9 @@ impl<'a> Triage<'a> {
             let (process, result) = (member.process?, member.seen.result?);
             let way = self.all.returned.error_way(process, result)?;
             let is_last = way.calls == 0 && self.job_ends().is_idle_after(way.last);
-            Some(way.has_reached_program && is_last)
+            let mut relayed = self.all.returned.relayed_lines().iter();
+            let mut is_relayed = || relayed.any(|line| line.result == Some(result));
+            Some(is_last && (way.has_reached_program || is_relayed()))
         };
         group
             .members

@@ -65,6 +65,9 @@ impl<'a> Triage<'a> {
         let says = judgement.describe_group(group);
         let advice = match group.known {
             Some(known) => format!("{}; see {}", known.advice, known.reference),
+            None if is_own(group) => {
+                "search the issues of the program that prints the text".to_owned()
+            }
             None => {
                 "search NVIDIA/nccl's issues for the text, or the source file that the line names"
                     .to_owned()
