@@ -26,6 +26,8 @@ use std::process::ExitCode;
 mod agg;
 #[path = "../src/bin/nccl-check.rs"]
 mod check;
+#[path = "../src/bin/nccl-collect.rs"]
+mod collect;
 #[path = "../src/bin/nccl-comms.rs"]
 mod comms;
 #[path = "../src/bin/nccl-communicators.rs"]
@@ -89,6 +91,7 @@ macro_rules! programs {
 const PROGRAMS: &[Program] = programs![
     ("nccl-agg", agg),
     ("nccl-check", check),
+    ("nccl-collect", collect),
     ("nccl-comms", comms),
     ("nccl-communicators", communicators),
     ("nccl-cuda", cuda),

@@ -153,6 +153,13 @@
 //! $ nccl-check /shared/parts
 //! ```
 //!
+//! **nccl-collect** ([`stages::collect`]) puts what belongs to a failed job into one archive, with other names in the place of
+//! hosts, users and addresses, if asked to. Every program reads it.
+//!
+//! ```console
+//! $ nccl-collect --redact -o case.tar.zst logs/
+//! ```
+//!
 //! **nccl-synth** ([`synth`]) writes the log of a job that never ran, and the truth about it. The
 //! tests and the benches compare every other program with that truth.
 //!

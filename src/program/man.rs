@@ -85,9 +85,10 @@ fn write_programs(programs: &[(String, String)], roff: &mut Roff) {
 }
 
 /// Which programs come before and after each in a pipe, or answer the next question.
-const RELATED_PROGRAMS: [(&str, &[&str]); 21] = [
+const RELATED_PROGRAMS: [(&str, &[&str]); 22] = [
     ("nccl-agg", &["nccl-comms", "nccl-hist", "nccl-ops"]),
     ("nccl-check", &["nccl-report", "nccl-skew", "nccl-watch"]),
+    ("nccl-collect", &["nccl-check", "nccl-pack", "nccl-report"]),
     (
         "nccl-comms",
         &["nccl-agg", "nccl-hist", "nccl-ops", "nccl-steps"],

@@ -18,6 +18,7 @@ pub mod answers;
 pub(crate) mod benchmark;
 pub mod calls;
 pub mod check;
+pub mod collect;
 pub mod diff;
 pub mod gpus;
 pub mod pack;

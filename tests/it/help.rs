@@ -123,6 +123,7 @@ fn a_letter_means_the_same_in_every_program() {
             "nccl-report",
             "nccl-comms",
             "nccl-pack",
+            "nccl-collect",
         ]
         .contains(&program);
         assert_eq!((has("sort"), has("top")), (rows, rows), "{program}");

@@ -190,7 +190,16 @@ fn the_chains_format_is_offered_where_the_chain_has_the_table() {
             has,
             "{program}"
         );
-        if !has && !["nccl-synth", "nccl-watch", "nccl-report", "nccl-pack"].contains(&program) {
+        if !has
+            && ![
+                "nccl-synth",
+                "nccl-watch",
+                "nccl-report",
+                "nccl-pack",
+                "nccl-collect",
+            ]
+            .contains(&program)
+        {
             // Before anything is read: there is no such file.
             let out = run(program, &["--format", "awk", "none.log", "none.log"]).ends(2);
             out.says(&["invalid value 'awk'", "csv, tsv, jsonl"]);

@@ -27,7 +27,7 @@ pub(crate) const READERS: [&str; 10] = [
 pub(crate) const STEPLESS: [&str; 3] = ["nccl-net", "nccl-tuning", "nccl-check"];
 
 /// All programs.
-pub(crate) const ALL: [&str; 21] = [
+pub(crate) const ALL: [&str; 22] = [
     "nccl-steps",
     "nccl-timing",
     "nccl-comms",
@@ -49,6 +49,7 @@ pub(crate) const ALL: [&str; 21] = [
     "nccl-matrix",
     "nccl-synth",
     "nccl-pack",
+    "nccl-collect",
 ];
 
 /// The folder of the built programs.

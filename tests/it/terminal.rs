@@ -171,7 +171,8 @@ fn no_row_breaks_on_a_terminal() {
     }
 }
 
-/// nccl-watch writes lines as they come (tests/it/input/live.rs), nccl-synth writes a log, nccl-pack receipts.
+/// nccl-watch writes lines as they come (tests/it/input/live.rs), nccl-synth writes a log, nccl-pack receipts, nccl-collect an
+/// archive.
 #[test]
 fn every_program_with_a_table_is_looked_at() {
     let named = |program: &str| {
@@ -180,7 +181,10 @@ fn every_program_with_a_table_is_looked_at() {
             .any(|of| of.split(' ').next() == Some(program))
     };
     let others: Vec<&str> = ALL.into_iter().filter(|program| !named(program)).collect();
-    assert_eq!(others, ["nccl-watch", "nccl-synth", "nccl-pack"]);
+    assert_eq!(
+        others,
+        ["nccl-watch", "nccl-synth", "nccl-pack", "nccl-collect"]
+    );
 }
 
 #[test]

@@ -3,6 +3,12 @@
 /// Bytes that are read to recognise the format of an input.
 pub const INPUT_HEAD_BYTES: usize = 64 * 1024;
 
+/// Bytes of all files of an archive, which are unpacked to a temporary folder. More should lie where their reader chooses.
+pub(super) const MAX_ARCHIVE_BYTES: u64 = 64 << 30;
+
+/// Files of an archive: a job of 100,000 ranks has as many.
+pub(super) const MAX_ARCHIVE_FILES: usize = 200_000;
+
 /// Bytes of a writer's buffer: C's library takes as many for a file or a pipe.
 pub const STDIO_BUFFER_BYTES: usize = 4096;
 

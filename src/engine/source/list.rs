@@ -1,6 +1,7 @@
 //! Lists the inputs that the user named: folders become the files in them, and a file with several
 //! names is read once.
 
+use super::archive::{has_archive_name, unpack_archive};
 use super::file_pattern::FilePattern;
 use super::name::InputName;
 use super::named_parts::name_parts;
@@ -13,6 +14,7 @@ use std::fs::{self, DirEntry, FileType, Metadata};
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirEntryExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use tempfile::TempDir;
 
 /// The inputs that paths name.
 #[derive(Debug, Default)]
@@ -23,14 +25,16 @@ pub struct InputListing {
     pub again: Vec<(String, String)>,
     /// Entries of folders that cannot be read as files, and their kinds.
     pub passed: Vec<(String, &'static str)>,
-    /// Folders that cannot be read, or that have no files.
+    /// Folders and archives that cannot be read, or that have no files.
     pub failed: Vec<Error>,
+    /// Where the files of archives lie: they are deleted with it.
+    pub unpacked: Vec<TempDir>,
 }
 
 /// Returns the inputs that `paths` name, in the order of their names, so that a run has one result for any order
 /// in which a shell or an engine names them. If one is a pipe they stay in the order given: a pipe's name
 /// tells nothing. A folder's files come with the files of its folders but no hidden ones, and only those
-/// that one of `patterns` matches, if there are any. No path, or `-`, is standard input.
+/// that one of `patterns` matches, if there are any; so do an archive's. No path, or `-`, is standard input.
 ///
 /// # Errors
 /// There is nothing to read.
@@ -99,6 +103,7 @@ impl FolderLister<'_> {
         let path = named.path;
         match named.meta {
             Ok(meta) if meta.is_dir() => self.add_named_folder(path, &meta),
+            Ok(meta) if meta.is_file() && has_archive_name(path) => self.add_archive(path),
             Ok(meta) => {
                 let path = path.to_owned();
                 let name = match meta.is_file() {
@@ -113,6 +118,24 @@ impl FolderLister<'_> {
             }
             // The error is reported when it is opened.
             Err(_) => self.found.origins.push(InputName::Path(path.to_owned())),
+        }
+    }
+
+    /// Adds the files of an archive that the user named.
+    fn add_archive(&mut self, path: &Path) {
+        match unpack_archive(path) {
+            Ok(unpacked) => {
+                let folder = unpacked.folder.path();
+                let is_chosen = |file: &InputName| {
+                    let path = file.path().and_then(|path| path.strip_prefix(folder).ok());
+                    path.is_some_and(|path| self.is_chosen(path))
+                };
+                let files: Vec<InputName> = unpacked.files.into_iter().filter(is_chosen).collect();
+                self.found.origins.extend(files);
+                self.found.passed.extend(unpacked.passed);
+                self.found.unpacked.push(unpacked.folder);
+            }
+            Err(error) => self.found.failed.push(error),
         }
     }
 

@@ -12,6 +12,7 @@
 //! by the workers that walk them (`small_files`), several at a time, since opening and mapping each one costs
 //! more than reading it.
 
+mod archive;
 mod change_check;
 mod chunks;
 mod coded;
@@ -30,8 +31,9 @@ mod read;
 mod rejoin;
 mod small_files;
 
+pub use archive::unpack_command;
 pub use chunks::{CutClassifier, CutPlace, FlushReason, InputChunk, InputChunks};
-pub use coded::{UnpackDamage, contains_utf16_text, is_coded, is_packed, unpack_command};
+pub use coded::{UnpackDamage, contains_utf16_text, is_coded, is_packed};
 pub use file_pattern::FilePattern;
 pub use growing::growing_files::{AppendedBytes, GrowingFiles};
 pub use growing::live_reader::ending_signal;

@@ -64,6 +64,8 @@ pub enum InputName {
     Part(Box<NamedPart>),
     /// A log that lies inside another input: [`super::Input::open_inner_log`].
     Inside(Box<InputName>),
+    /// A file of an archive: where it was unpacked, and its name with the archive's.
+    Member(PathBuf, String),
     /// A temporary copy of an input, and the name of that input.
     Copy(PathBuf, String),
     /// Files that grow, as one (`--follow`).
@@ -85,7 +87,7 @@ impl InputName {
     pub fn name(&self) -> String {
         match self {
             InputName::Stdin(_) => "stdin".to_owned(),
-            InputName::Copy(_, name) => name.clone(),
+            InputName::Copy(_, name) | InputName::Member(_, name) => name.clone(),
             InputName::Path(path) | InputName::Listed(path) | InputName::Pipe(path, _) => {
                 shown_path(path)
             }
@@ -107,6 +109,7 @@ impl InputName {
             InputName::Path(path)
             | InputName::Listed(path)
             | InputName::Copy(path, _)
+            | InputName::Member(path, _)
             | InputName::Pipe(path, _) => Some(path),
         }
     }
@@ -114,7 +117,9 @@ impl InputName {
     /// Returns the path that distinguishes the input from others: of a copy or a part that of what was copied.
     pub fn source_path(&self) -> PathBuf {
         match (self, self.path()) {
-            (InputName::Copy(..) | InputName::Part(_), _) | (_, None) => self.name().into(),
+            (InputName::Copy(..) | InputName::Member(..) | InputName::Part(_), _) | (_, None) => {
+                self.name().into()
+            }
             (_, Some(path)) => path.to_owned(),
         }
     }
@@ -145,10 +150,10 @@ impl InputName {
         }
     }
 
-    /// Returns true if the file was found in a folder, not named by the user: folders hold more than logs.
+    /// Returns true if the file was found in a folder or an archive, not named by the user: those hold more than logs.
     pub fn is_listed(&self) -> bool {
         match self {
-            InputName::Listed(_) => true,
+            InputName::Listed(_) | InputName::Member(..) => true,
             InputName::Part(part) => part.is_listed,
             _ => false,
         }

@@ -27,6 +27,14 @@ pub(crate) type RejoinCountsSlot = Arc<Mutex<Option<RejoinCounts>>>;
 /// A stream of bytes.
 pub(crate) type RawByteReader = Box<dyn Read + Send>;
 
+impl LineRejoiner {
+    /// For what has no lines.
+    pub const NONE: LineRejoiner = LineRejoiner {
+        may_be_cut: |_| false,
+        reader: |bytes, _| bytes,
+    };
+}
+
 /// The functions that join the cut lines of a log.
 #[derive(Debug, Clone, Copy)]
 pub struct LineRejoiner {

@@ -91,7 +91,7 @@ fn open_small_file(origin: &InputName) -> Option<(File, usize)> {
             Some((File::open(path).ok()?, len))
         }
         // A listed file is no pipe: its path is looked up only once.
-        InputName::Listed(path) => {
+        InputName::Listed(path) | InputName::Member(path, _) => {
             let file = File::open(path).ok()?;
             let len = small(file.metadata().ok()?)?;
             Some((file, len))

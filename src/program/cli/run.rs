@@ -23,6 +23,7 @@ use clap::Parser;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tempfile::{TempDir, TempPath};
 
 /// Runs a program's body on its parsed arguments and returns its exit code.
 pub fn run_program<C: Parser>(
@@ -45,7 +46,9 @@ pub struct ProgramRun {
     /// Which calls are wanted.
     pub filter: CallFilter,
     /// Copies of pipes, which are read twice.
-    copies: Vec<tempfile::TempPath>,
+    copies: Vec<TempPath>,
+    /// Where the files of archives lie.
+    unpacked: Vec<TempDir>,
 }
 
 impl ProgramRun {
@@ -103,6 +106,7 @@ impl ProgramRun {
         if let Some(pipe) = found.origins.iter().find(|origin| origin.is_piped()) {
             bail!("{}: expected a file or a folder, not a pipe", pipe.name());
         }
+        self.unpacked.extend(found.unpacked);
         Ok(found.origins)
     }
 
@@ -111,7 +115,7 @@ impl ProgramRun {
     ///
     /// # Errors
     /// An input cannot be copied.
-    pub fn copy_pipes_to_files(&mut self) -> anyhow::Result<Vec<tempfile::TempPath>> {
+    pub fn copy_pipes_to_files(&mut self) -> anyhow::Result<Vec<TempPath>> {
         let mut copies = Vec::new();
         for origin in self.origins.iter_mut().filter(|origin| origin.is_piped()) {
             let name = origin.name();
@@ -185,11 +189,12 @@ impl ProgramRun {
     ) -> anyhow::Result<(ProgramRun, Vec<Vec<InputName>>)> {
         source::name_program(name);
         let mut report = Report::new(name, input.verbose, input.quiet);
-        let mut listed = Vec::with_capacity(sides.len());
+        let (mut listed, mut unpacked) = (Vec::with_capacity(sides.len()), Vec::new());
         for side in sides {
             let found = expand_paths(side, &input.glob)?;
             report.report_listing(&found);
             listed.push(found.origins);
+            unpacked.extend(found.unpacked);
         }
         let origins = listed.concat();
         if let Some(list) = &input.expect_inputs {
@@ -235,6 +240,7 @@ impl ProgramRun {
             bar,
             filter: CallFilter::default(),
             copies: Vec::new(),
+            unpacked,
         };
         Ok((run, listed))
     }

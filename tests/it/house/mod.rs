@@ -12,21 +12,22 @@ use measures::{Figures, measure};
 use std::fmt::Write as _;
 
 /// Lines of code that each room may have: without tests, comments and blank lines.
-const ROOMS: [(&str, usize); 29] = [
-    ("src/grammar", 13_729),
+const ROOMS: [(&str, usize); 30] = [
+    ("src/grammar", 13_783),
     ("src/recording", 1_300),
     ("src/profiler", 1_950),
     ("src/synth", 7_400),
-    ("src/engine/source", 5_130),
+    ("src/engine/source", 5_282),
     ("src/engine/members", 1_918),
     ("src/engine/log", 13_565),
-    ("src/engine/formats", 12_972),
+    ("src/engine/formats", 13_049),
     ("src/engine/count", 3_856),
     ("src/engine/filter", 600),
     ("src/engine/output", 4_187),
     ("src/engine/report", 1_321),
     ("src/stages/calls", 4_852),
-    ("src/stages/check", 29_013),
+    ("src/stages/check", 29_045),
+    ("src/stages/collect", 780),
     ("src/stages/diff", 1_850),
     ("src/stages/gpus", 1_600),
     ("src/stages/page", 3_906),
@@ -39,9 +40,9 @@ const ROOMS: [(&str, usize); 29] = [
     ("src/stages/setup/tuning", 1_095),
     ("src/stages/trainer", 1_870),
     ("src/stages/watch", 2_463),
-    ("src/program", 2_257),
-    ("src/bin", 2_568),
-    ("src", 135_724),
+    ("src/program", 2_263),
+    ("src/bin", 2_618),
+    ("src", 136_881),
 ];
 
 /// Reads one figure.

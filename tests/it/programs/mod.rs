@@ -1,6 +1,7 @@
 //! Each program by itself: its rows, and what they mean.
 
 mod chain;
+mod collect;
 mod comms;
 mod communicators;
 mod cuda;

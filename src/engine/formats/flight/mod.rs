@@ -6,6 +6,7 @@
 mod dump;
 mod entry;
 mod json;
+mod json_text;
 mod limits;
 mod ops;
 mod pickle;
@@ -16,6 +17,8 @@ mod value;
 
 pub use dump::{FlightDump, GroupStatus};
 pub use entry::{CallTensors, DumpEntry, FlightCallState, FlightGroup, FlightOp, StackFrame};
+pub use json_text::convert_dump_to_json;
+pub use limits::MAX_DUMP_BYTES;
 pub use ops::{find_datatype, find_op};
 
 use super::ordered::{self, RowTaker};
@@ -25,7 +28,6 @@ use crate::output::table::Lacks;
 use crate::report::account::LineClass;
 use crate::source::Input;
 use dump::DumpBuilder;
-use limits::MAX_DUMP_BYTES;
 use memchr::memmem;
 use value::DumpValues;
 

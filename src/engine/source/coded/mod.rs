@@ -46,8 +46,8 @@ pub fn is_packed(head: &[u8]) -> bool {
     PackCodec::detect_codec(head).is_some()
 }
 
-/// Returns the shell's command that writes the text of a packed file.
-pub fn unpack_command(path: &Path) -> Option<&'static str> {
+/// Returns the program that unpacks a file.
+pub(super) fn unpack_program(path: &Path) -> Option<&'static str> {
     let is_file = path.metadata().is_ok_and(|known| known.is_file());
     let mut file = File::open(path).ok().filter(|_| is_file)?;
     match PackCodec::detect_codec(&read_first_bytes(&mut file, 4).ok()?)? {
