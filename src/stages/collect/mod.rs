@@ -76,6 +76,9 @@ pub fn write_case(
     let mut redactor = None;
     if options.redact {
         let mut names = PrivateNames::of_this_machine(&host);
+        left_out
+            .iter()
+            .for_each(|why| names.take_line(why.as_bytes()));
         for file in &machine {
             names.take_line(file.name.as_bytes());
             read_lines(&file.text[..], |line| {
@@ -107,15 +110,15 @@ pub fn write_case(
         match case.add_input(origin) {
             Ok(true) => {}
             Ok(false) => {
-                let name = case.redact_name(&origin.name());
                 left_out.push(format!(
-                    "{name}: its names cannot be replaced, since it is not text"
+                    "{}: its names cannot be replaced, since it is not text",
+                    origin.name()
                 ));
             }
             Err(error @ Error::Output(_)) => return Err(error),
             Err(error) => {
                 report.error(&error.to_string());
-                left_out.push(case.redact_name(&error.to_string()));
+                left_out.push(error.to_string());
             }
         }
         let len = origin.path().and_then(|path| path.metadata().ok());
@@ -238,7 +241,7 @@ impl<W: Write> CaseWriter<W> {
             release: env!("CARGO_PKG_VERSION"),
             redacted,
             files: std::mem::take(&mut self.files),
-            left_out,
+            left_out: left_out.iter().map(|why| self.redact_name(why)).collect(),
         };
         let mut text = serde_json::to_vec_pretty(&case).map_err(|e| Error::Output(e.into()))?;
         text.push(b'\n');

@@ -143,3 +143,19 @@ fn what_the_machine_has_is_in_the_archive_and_what_it_lacks_is_listed() {
         Some(2)
     );
 }
+
+#[test]
+fn what_is_missing_is_listed_without_names() {
+    let work = Work::new();
+    work.file("nccl.log", "n1:31:31 [0] NCCL INFO x\n");
+    let script = "HOME=/home/zoe PATH=$(dirname $(command -v nccl-collect)) nccl-collect --redact -q -o case.tar.zst nccl.log";
+    sh(work.dir(), script).ends(0);
+    let files = unpack(&work.dir().join("case.tar.zst"));
+    let (name, list) = files.last().unwrap();
+    assert_eq!(name, "collected.json");
+    assert!(list.contains("/.nccl.conf cannot be read"), "{list}");
+    let host = nccl_pipe::source::host_name();
+    let host = host.split('.').next().unwrap();
+    let shown = words(list).find(|word| *word == "zoe" || *word == host);
+    assert_eq!(shown, None, "{list}");
+}
